@@ -85,7 +85,9 @@ class Describer:
                 "GPU": self._of("launch.device", row),
             }
         if kind == Kind.GRAPH:
-            return {"kernels": self._of("graph.kernels", row)}
+            away = self._of("flags", row) & Flag.REDIRECTED
+            where = {"GPU": self._of("graph.device", row)} if away else {}
+            return {"kernels": self._of("graph.kernels", row), **where}
         if kind == Kind.COPY:
             return {"bytes": self._of("copy.bytes", row), "direction": self._direction(row)}
         if kind in (Kind.ALLOCATE, Kind.FREE):
@@ -101,6 +103,7 @@ class Describer:
             details["CUresult"] = result
         if flags & SHOWN_FLAGS:
             details["flags"] = " ".join(flag.name.lower() for flag in Flag if flag & flags and flag.name)
-        if flags & Flag.KEPT_HOME and self._of("kind", row) == Kind.LAUNCH:
-            details["reason"] = reason_name(self._of("launch.reason", row))
+        if flags & Flag.KEPT_HOME and self._of("kind", row) in (Kind.LAUNCH, Kind.GRAPH):
+            kind = "launch" if self._of("kind", row) == Kind.LAUNCH else "graph"
+            details["reason"] = reason_name(self._of(f"{kind}.reason", row))
         return details

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controlplane.observe.describe import Describer
-from controlplane.observe.layout import Kind
+from controlplane.observe.layout import Flag, Kind
 from controlplane.observe.memory import MemoryUse, host_calls
 from controlplane.observe.pulls import PullSlices
 from controlplane.observe.trace import Calls, Trace, TracedProcess, calls_and_pulls
@@ -191,11 +191,13 @@ class _Builder:
                 yield Flow("pulled for", pull, self._gpu_slices[reader])
 
     def _devices(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The GPU of each call's work: told by launches, that of the context otherwise."""
+        """The GPU of each call's work: told by launches, of graphs if they left, and that of the context otherwise."""
         records = self._calls.records
         numbers, which = np.unique(records["context"], return_inverse=True)
         devices = np.array([self._traced.contexts.get(number, 0) for number in numbers.tolist()], np.int64)
-        return np.where(records["kind"] == Kind.LAUNCH, records["launch.device"].astype(np.int64), devices[which])
+        away = (records["kind"] == Kind.GRAPH) & (records["flags"] & Flag.REDIRECTED != 0)
+        found = np.where(away, records["graph.device"].astype(np.int64), devices[which])
+        return np.where(records["kind"] == Kind.LAUNCH, records["launch.device"].astype(np.int64), found)
 
     def _add_queue(self, group: Group, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> None:
         """How much of what was timed has been asked for and has not ended."""

@@ -297,12 +297,13 @@ class Pool:
 class Launches:
     """What the shim counted.
 
-    by_device: launches by GPU, those of the policy and others that the program used itself. kept_home: how many stayed
-    home although a rule sent them elsewhere; kept_reasons: of these, by reason. verified: launches that ran at home
-    too; different: of these, those that gave other bytes; not_verified: left out, no room or no quiet moment.
-    copies: copies and memsets that followed their stream to another GPU, by GPU. created_bytes: memory that was created
-    on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
-    shared: of memory that GPUs have copies of; None: none has one. rules: those in use at the end. given_streams,
+    by_device: launches by GPU, those of the policy and others that the program used itself; graphs: the same for
+    launches of graphs. kept_home: how many, graphs included, stayed home although a rule sent them elsewhere;
+    kept_reasons: of these, by reason. verified: launches that ran at home too; different: of these, those that gave
+    other bytes; not_verified: left out, no room or no quiet moment. copies: copies and memsets that followed their
+    stream to another GPU, by GPU. created_bytes: memory that was created on a GPU other than home; moved,
+    moved_bytes: moves of memory from one GPU to another while the program ran. shared: of memory that GPUs have
+    copies of; None: none has one. rules: those in use at the end. given_streams,
     given_threads: how many streams and threads were given each GPU by rules that do that. why_no_copies: the policy's.
     schedule: None: no launch was placed one by one. pool: None: there is none.
     """
@@ -313,6 +314,7 @@ class Launches:
     verified: int = 0
     different: int = 0
     not_verified: int = 0
+    graphs: dict[int, int] = field(default_factory=dict)
     copies: dict[int, int] = field(default_factory=dict)
     created_bytes: dict[int, int] = field(default_factory=dict)
     moved: int = 0
@@ -331,6 +333,7 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
     ffi, _ = records.header(HEADER)
     record: Any = ffi.from_buffer("struct tsr_policy *", table)
     launches = [_sum(counts.launches[gpu] for counts in record.counts) for gpu in range(GPUS)]
+    graphs = [_sum(counts.graphs[gpu] for counts in record.counts) for gpu in range(GPUS)]
     copies = [_sum(counts.copies[gpu] for counts in record.counts) for gpu in range(GPUS)]
     by_device = {gpu: launches[gpu] for gpu in range(GPUS) if gpu in policy.gpus or launches[gpu]}
     reasons: dict[str, int] = records.header("records.h")[0].typeof("enum tsr_reason").relements
@@ -342,6 +345,7 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         int(record.verified),
         int(record.different),
         int(record.not_verified),
+        {gpu: count for gpu, count in enumerate(graphs) if count},
         {gpu: count for gpu, count in enumerate(copies) if count},
         {gpu: int(record.created_bytes[gpu]) for gpu in range(GPUS) if record.created_bytes[gpu]},
         int(record.moved),

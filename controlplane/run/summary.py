@@ -140,6 +140,8 @@ def to_json(
             data["pool"] = asdict(launches.pool)
         if launches.given_streams or launches.given_threads:
             data["given"] = {"streams": launches.given_streams, "threads": launches.given_threads}
+        if launches.graphs:
+            data["graph_launches"] = {str(device): count for device, count in launches.graphs.items()}
         data["kept_home_by_reason"] = launches.kept_reasons
         data["rules"] = [asdict(rule) for rule in launches.rules]
         data["verify"] = {
@@ -174,6 +176,9 @@ def to_text(
         because = f" ({reasons})" if reasons else ""
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
         parts += [f"    {each}" for each in told(launches.kept_reasons)]
+        if launches.graphs:
+            where = ", ".join(f"GPU {gpu}: {count}" for gpu, count in launches.graphs.items())
+            parts.append(f"  launches of graphs: {where}")
         if launches.schedule is not None:
             parts.append(f"  {gained(launches.schedule)}")
         parts += [f"  {each}" for each in _given(launches)]

@@ -36,13 +36,13 @@ struct tsr_carry_function {
     const size_t *offsets;
 };
 
-/* Whether the record changes memory: a launch, a copy, a memset, bytes of the host. */
+/* Whether the record changes memory: a launch, a copy, a memset, bytes of the host, the launch of a graph. */
 static inline bool tsr_carry_is_work(const struct tsr_lane_record *record)
 {
-    return record->kind == TSR_LANE_LAUNCH || (record->kind >= TSR_LANE_COPY && record->kind <= TSR_LANE_WRITE);
+    return record->kind == TSR_LANE_LAUNCH || (record->kind >= TSR_LANE_COPY && record->kind <= TSR_LANE_GRAPH);
 }
 
-/* Enqueues the work of a record. function: for launches. Errors: the driver's; INVALID_VALUE: the record is not work. */
+/* Enqueues the work of a record that is no graph's launch. function: for launches. Errors: the driver's; INVALID_VALUE: the record is not such work. */
 CUresult tsr_carry_out(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
                        const struct tsr_carry_function *function, CUstream stream);
 

@@ -52,6 +52,8 @@ static bool is_right(const struct tsr_record_copy *copy)
         return record->param_bytes >= sizeof(struct tsr_lane_set);
     case TSR_LANE_WRITE:
         return record->param_bytes > 0;
+    case TSR_LANE_GRAPH:
+        return true;
     case TSR_LANE_WAIT:
         return record->shared_bytes <= TSR_LANE_STREAMS;
     default:

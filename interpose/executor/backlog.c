@@ -82,7 +82,7 @@ bool tsr_backlog_may_launch(const struct tsr_backlog *backlog, uint32_t function
 static void count(struct tsr_backlog *backlog, const struct tsr_lane_record *record, uint32_t by)
 {
     __atomic_fetch_add(&backlog->waiting, by, __ATOMIC_RELEASE);
-    if (record->kind == TSR_LANE_LAUNCH)
+    if (record->kind == TSR_LANE_LAUNCH || record->kind == TSR_LANE_GRAPH)
         __atomic_fetch_add(&backlog->launches[record->function % FUNCTIONS], by, __ATOMIC_RELEASE);
 }
 

@@ -26,7 +26,7 @@ bool tsr_backlog_must_wait(struct tsr_backlog *backlog, uint32_t slot);
 /* Whether records of the stream wait here. */
 bool tsr_backlog_holds(const struct tsr_backlog *backlog, uint32_t slot);
 bool tsr_backlog_is_empty(const struct tsr_backlog *backlog);
-/* Whether a launch of the function may wait here. */
+/* Whether a launch of the function, or of the graph, may wait here. */
 bool tsr_backlog_may_launch(const struct tsr_backlog *backlog, uint32_t function);
 
 /* Copies the record. False: no memory. */

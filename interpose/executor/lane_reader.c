@@ -85,7 +85,7 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
 /* Logs what the driver has refused. */
 static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
-    static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset", "write"};
+    static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset", "write", "graph"};
     if (!record) {
         fprintf(stderr, "tessera-executor: what stands in the lane is no record\n");
         return;
@@ -227,7 +227,9 @@ static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_
             return CUDA_ERROR_INVALID_VALUE;
     reader->busy[record->stream] = true;
     struct tsr_lane_pair *pair = count ? NULL : tsr_lane_times_begin(reader->times, record, stream);
-    CUresult result = count ? operate(reader, operations, count, stream) : tsr_carry_out(&driver, record, function, stream);
+    CUresult result = count                            ? operate(reader, operations, count, stream)
+                      : record->kind == TSR_LANE_GRAPH ? tsr_mirror_launch(reader->mirror, record->function, stream)
+                                                       : tsr_carry_out(&driver, record, function, stream);
     if (pair)
         tsr_lane_times_end(reader->times, pair, record, stream, result == CUDA_SUCCESS);
     unsigned given = count ? count : 1;
@@ -397,6 +399,13 @@ static bool is_behind(const struct tsr_lane *lane, const uint64_t tails[TSR_LANE
     return false;
 }
 
+/* Whether it concerns launches of one function, or graph, only. */
+static bool is_of_one(const struct tsr_message *message)
+{
+    return message->kind == TSR_MESSAGE_ATTRIBUTE || message->kind == TSR_MESSAGE_GRAPH_SET ||
+           message->kind == TSR_MESSAGE_GRAPH_DROP;
+}
+
 /* Whether some of them, which the message may concern, have not been given to the driver yet. */
 static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_message *message,
                      const uint64_t tails[TSR_LANE_RINGS])
@@ -404,8 +413,7 @@ static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_mess
     if (message->kind == TSR_MESSAGE_STREAM) /* all records posted for the stream are complete */
         return false;
     return is_behind(reader->lane, tails) ||
-           (message->kind == TSR_MESSAGE_ATTRIBUTE ? tsr_backlog_may_launch(reader->backlog, message->id)
-                                                   : !tsr_backlog_is_empty(reader->backlog));
+           (is_of_one(message) ? tsr_backlog_may_launch(reader->backlog, message->id) : !tsr_backlog_is_empty(reader->backlog));
 }
 
 void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,

@@ -119,7 +119,7 @@ static bool is_usable(struct tsr_lane_times *times, struct tsr_lane_pair *pair)
 
 static bool may_be_timed(const struct tsr_lane_record *record)
 {
-    return record->kind == TSR_LANE_LAUNCH || record->kind == TSR_LANE_COPY;
+    return record->kind == TSR_LANE_LAUNCH || record->kind == TSR_LANE_COPY || record->kind == TSR_LANE_GRAPH;
 }
 
 static bool begin(struct tsr_lane_times *times, struct tsr_lane_pair *pair, CUstream stream)

@@ -123,7 +123,8 @@ static void answer(struct guest *guest, CUdevice device, CUcontext context, cons
         reply->result = CUDA_ERROR_NOT_INITIALIZED;
     else {
         bool noticed = message->kind == TSR_MESSAGE_UNLOAD || message->kind == TSR_MESSAGE_ATTRIBUTE ||
-                       message->kind == TSR_MESSAGE_STREAM; /* by launches that were posted before it */
+                       message->kind == TSR_MESSAGE_STREAM || message->kind == TSR_MESSAGE_GRAPH_SET ||
+                       message->kind == TSR_MESSAGE_GRAPH_DROP; /* by launches that were posted before it */
         if (noticed)
             tsr_lane_reader_change(guest->reader, message, descriptor, reply);
         else if (message->kind == TSR_MESSAGE_LANE)

@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "carry/carry.h"
 #include "globals/globals.h"
+#include "executor/graphs.h"
 #include "executor/memory.h"
 #include "executor/share.h"
 
@@ -29,6 +30,7 @@ struct tsr_mirror {
     uint32_t arch;            /* of the GPU, for example 90 */
     struct tsr_map modules;   /* by id: struct module */
     struct tsr_map functions; /* by id: struct tsr_carry_function, followed by its offsets */
+    struct tsr_map graphs;    /* by id: struct tsr_mirrored_graph */
     CUstream streams[TSR_LANE_STREAMS];
 };
 
@@ -193,6 +195,34 @@ static CUresult add_stream(struct tsr_mirror *mirror, const struct tsr_message *
     return CUDA_SUCCESS;
 }
 
+static CUresult add_graph(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor)
+{
+    struct tsr_mirrored_graph *graph;
+    if (!message->id || tsr_map_find(&mirror->graphs, message->id))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = tsr_mirrored_graph_create(mirror, message, descriptor, &graph);
+    if (result == CUDA_SUCCESS && !tsr_map_set(&mirror->graphs, message->id, graph)) {
+        tsr_mirrored_graph_destroy(graph);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return result;
+}
+
+static CUresult change_graph(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor)
+{
+    struct tsr_mirrored_graph *graph = message->id ? tsr_map_find(&mirror->graphs, message->id) : NULL;
+    return graph ? tsr_mirrored_graph_set(graph, mirror, message, descriptor) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult drop_graph(struct tsr_mirror *mirror, uint32_t id)
+{
+    struct tsr_mirrored_graph *graph = id ? tsr_map_remove(&mirror->graphs, id) : NULL;
+    if (!graph)
+        return CUDA_ERROR_INVALID_HANDLE;
+    tsr_mirrored_graph_destroy(graph);
+    return CUDA_SUCCESS;
+}
+
 static CUresult apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor, struct tsr_reply *reply)
 {
     switch (message->kind) {
@@ -227,6 +257,12 @@ static CUresult apply(struct tsr_mirror *mirror, const struct tsr_message *messa
         return cuCtxSetLimit((CUlimit)message->detail, message->bytes);
     case TSR_MESSAGE_STREAM:
         return add_stream(mirror, message);
+    case TSR_MESSAGE_GRAPH:
+        return add_graph(mirror, message, descriptor);
+    case TSR_MESSAGE_GRAPH_SET:
+        return change_graph(mirror, message, descriptor);
+    case TSR_MESSAGE_GRAPH_DROP:
+        return drop_graph(mirror, message->id);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -247,6 +283,18 @@ CUstream tsr_mirror_stream(const struct tsr_mirror *mirror, uint32_t slot)
     return slot < TSR_LANE_STREAMS ? __atomic_load_n(&mirror->streams[slot], __ATOMIC_ACQUIRE) : NULL;
 }
 
+CUresult tsr_mirror_launch(const struct tsr_mirror *mirror, uint32_t id, CUstream stream)
+{
+    const struct tsr_mirrored_graph *graph = id ? tsr_map_find(&mirror->graphs, id) : NULL;
+    return graph ? tsr_mirrored_graph_launch(graph, stream) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static void drop_any_graph(uint64_t id, void *value, void *argument)
+{
+    (void)id, (void)argument;
+    tsr_mirrored_graph_destroy(value);
+}
+
 static void drop_module(uint64_t id, void *value, void *argument)
 {
     (void)id, (void)argument;
@@ -265,10 +313,12 @@ void tsr_mirror_destroy(struct tsr_mirror *mirror)
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
         if (mirror->streams[i])
             cuStreamDestroy(mirror->streams[i]);
+    tsr_map_each(&mirror->graphs, drop_any_graph, NULL);
     tsr_map_each(&mirror->modules, drop_module, NULL);
     tsr_map_each(&mirror->functions, drop_function, NULL);
     tsr_memory_destroy(mirror->memory);
     tsr_map_fini(&mirror->modules);
     tsr_map_fini(&mirror->functions);
+    tsr_map_fini(&mirror->graphs);
     free(mirror);
 }

@@ -1,5 +1,5 @@
 /*
- * What an executor holds for the application that it serves: the arena with its mappings, modules, functions and streams, under the ids that
+ * What an executor holds for the application that it serves: the arena with its mappings, modules, functions, graphs and streams, under the ids that
  * the shim gave them. One application at a time; everything is freed when it leaves.
  */
 #ifndef TSR_EXECUTOR_MIRROR_H
@@ -22,5 +22,7 @@ void tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *messa
 /* NULL: unknown id. It lives as long as its module. */
 const struct tsr_carry_function *tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id);
 CUstream tsr_mirror_stream(const struct tsr_mirror *mirror, uint32_t slot);
+/* Launches a graph. Errors: the driver's; INVALID_HANDLE: unknown id. */
+CUresult tsr_mirror_launch(const struct tsr_mirror *mirror, uint32_t id, CUstream stream);
 
 #endif

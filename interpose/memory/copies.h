@@ -37,15 +37,23 @@ struct tsr_touch {
  * queue (tickets.h), and each extent that the use touches.
  */
 #define TSR_PROOF_EXTENTS 6u
+struct tsr_proof_extent {
+    uint64_t page, state;
+};
 struct tsr_copies_proof {
     struct tsr_ticket_queue *queue; /* NULL: there is no proof */
     uint64_t generation;
     uint32_t strand; /* of the queue's stream (order/strands.h) */
     uint32_t count;
-    struct {
-        uint64_t page, state;
-    } extents[TSR_PROOF_EXTENTS];
+    struct tsr_proof_extent extents[TSR_PROOF_EXTENTS];
+    struct tsr_proof_extent *more; /* whoever keeps the proof has room for more extents here; NULL: no */
+    uint32_t more_room;
 };
+
+static inline struct tsr_proof_extent *tsr_proof_extent(struct tsr_copies_proof *proof, uint32_t at)
+{
+    return at < TSR_PROOF_EXTENTS ? &proof->extents[at] : &proof->more[at - TSR_PROOF_EXTENTS];
+}
 
 struct tsr_copies_use {
     const struct tsr_touch *touches;
@@ -58,6 +66,7 @@ struct tsr_copies_use {
     bool per_thread;
     struct tsr_lane_client *lane;   /* NULL: it runs at home */
     struct tsr_copies_proof *proof; /* gets a proof for repeating the use; NULL: it will not be repeated */
+    uint64_t after;                 /* a ticket: it comes after all that this ticket's strand has been given; 0: none */
     uint64_t *ticket;               /* gets the use's ticket (directory.h), if it has one; may be NULL */
     uint32_t *
         lanes; /* of one that overwrites all that it writes, at home: gets the set of lanes on which the caller lets the stream do the same; NULL: nowhere else */

@@ -3,6 +3,14 @@
 
 #include "lane/streams.h"
 
+static inline bool are_same(const struct tsr_proof_extent *extents, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (__atomic_load_n(&tsr_copies_states[extents[i].page], __ATOMIC_SEQ_CST) != extents[i].state)
+            return false;
+    return true;
+}
+
 bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
 {
     if (!hold->stream || !proof->queue || hold->stream->queue != proof->queue ||
@@ -12,10 +20,8 @@ bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_or
     proof->queue->strands[proof->strand].used_at = proof->queue->broadcasts;
     if (__atomic_load_n(&tsr_copies_generation, __ATOMIC_SEQ_CST) != proof->generation)
         return false;
-    for (uint32_t i = 0; i < proof->count; i++)
-        if (__atomic_load_n(&tsr_copies_states[proof->extents[i].page], __ATOMIC_SEQ_CST) != proof->extents[i].state)
-            return false;
-    return true;
+    uint32_t first = proof->count < TSR_PROOF_EXTENTS ? proof->count : TSR_PROOF_EXTENTS;
+    return are_same(proof->extents, first) && (first == proof->count || are_same(proof->more, proof->count - first));
 }
 
 void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)

@@ -394,8 +394,19 @@ static uint64_t no_ticket(const struct inquiry *inquiry)
     return (uint64_t)(inquiry->waits.asker.queue + inquiry->waits.asker.strand) << TSR_TICKET_SHIFT;
 }
 
+/* It comes after that work even if they share no bytes. */
+static void note_after_locked(struct inquiry *inquiry)
+{
+    uint64_t place = tsr_ticket_queue_of(inquiry->use->after), number = 0;
+    if (inquiry->use->after)
+        number = tsr_ticket_last_locked((uint32_t)place);
+    if (number)
+        note_wait(inquiry, place << TSR_TICKET_SHIFT | number);
+}
+
 static void find_waits_locked(struct inquiry *inquiry)
 {
+    note_after_locked(inquiry);
     if (inquiry->use->everything)
         ask_everything_locked(inquiry);
     else
@@ -424,6 +435,7 @@ static void report_locked(const struct inquiry *inquiry)
 /* The same, immediately before the use is applied, which it is if there are no waits. */
 static void find_last_waits_locked(struct inquiry *inquiry)
 {
+    note_after_locked(inquiry);
     if (inquiry->use->everything) {
         announce_everything_locked(inquiry);
         ask_everything_locked(inquiry);
@@ -436,15 +448,15 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
 {
     struct tsr_copies_proof *proof = inquiry->use->proof;
     uint64_t page = tsr_copies_page(copies->address);
-    uint32_t at = 0;
-    while (at < proof->count && proof->extents[at].page != page)
-        at++;
-    if (at == TSR_PROOF_EXTENTS || tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME) {
+    uint32_t at = proof->count;
+    while (at > 0 && tsr_proof_extent(proof, at - 1)->page != page)
+        at--;
+    at = at ? at - 1 : proof->count;
+    if (at == TSR_PROOF_EXTENTS + proof->more_room || tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME) {
         proof->queue = NULL;
         return;
     }
-    proof->extents[at].page = page;
-    proof->extents[at].state = *tsr_copies_state(copies);
+    *tsr_proof_extent(proof, at) = (struct tsr_proof_extent){.page = page, .state = *tsr_copies_state(copies)};
     proof->count += at == proof->count;
 }
 

@@ -198,6 +198,11 @@ void tsr_home_only_forget(void)
 
 /* ---- looking ---- */
 
+uint64_t tsr_home_only_changes(void)
+{
+    return __atomic_load_n(&ranges_version, __ATOMIC_ACQUIRE);
+}
+
 /* Of an address in a page that has such a range. */
 static enum tsr_reason exact(uint64_t address)
 {

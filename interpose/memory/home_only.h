@@ -35,6 +35,9 @@ void tsr_home_only_forget(void);
 /* Why the address is home's only; TSR_REASON_NONE: it is not. */
 enum tsr_reason tsr_home_only_reason(uint64_t address);
 
+/* Goes up with every change of the ranges. */
+uint64_t tsr_home_only_changes(void);
+
 enum tsr_reason tsr_home_only_scan_slow(const void *parameters, size_t bytes);
 
 extern uint32_t tsr_home_only_count __attribute__((visibility("hidden"))); /* atomic */

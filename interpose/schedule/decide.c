@@ -97,6 +97,9 @@ static bool holds_now(const struct tsr_rule *rule, const struct tsr_function_rec
 {
     const struct tsr_policy_rule *told = &rule->told;
     uint32_t conditions = rule->per_launch;
+    if (launch->graph &&
+        (conditions & (TSR_POLICY_BLOCKS | TSR_POLICY_BLOCK_THREADS | TSR_POLICY_THREADS | TSR_POLICY_LIBRARY_CALL)))
+        return false;
     if ((conditions & TSR_POLICY_BLOCKS) && !within(told->blocks, product(launch->grid)))
         return false;
     if ((conditions & TSR_POLICY_BLOCK_THREADS) && !within(told->block_threads, product(launch->block)))

@@ -23,6 +23,7 @@ struct tsr_decide_launch {
     CUstream stream;
     struct tsr_stream *record; /* of the stream; NULL: look it up */
     bool captured;             /* goes into a graph */
+    bool graph;                /* it is the launch of a graph: no condition on functions and shapes holds */
 };
 
 struct tsr_decision {

@@ -5,9 +5,13 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "graph/instance.h"
 #include "launch/call_memory.h"
+#include "launch/launch.h"
 #include "memory/copies.h"
+#include "object/session.h"
 #include "order/order.h"
+#include "shim/graph_launch.h"
 #include "driver/real.h"
 #include "record/recorder.h"
 #include "record/timing.h"
@@ -67,38 +71,46 @@ static void remember(CUgraphExec exec, CUgraph graph)
     set_known(exec, counted);
 }
 
+/* What follows an instantiation. */
+#define MADE(flags) result == CUDA_SUCCESS ? tsr_instance_note(*phGraphExec, hGraph, flags) : (void)0
+
 /* How graphs are instantiated and changed: the driver's function, then what it has made of which graph. */
-#define CHANGES(symbol, parameters, arguments, exec)                                                                           \
+#define CHANGES(symbol, parameters, arguments, exec, note)                                                                           \
     TSR_ENGAGED(symbol) parameters                                                                                             \
     {                                                                                                                          \
         CUresult result = tsr_real.symbol arguments;                                                                           \
         if (tsr_has_role(TSR_RECORDING) && result == CUDA_SUCCESS)                                                                                   \
             remember(exec, hGraph);                                                                                            \
+        note;                                                                                                                  \
         tsr_record_failure(TSR_ROW_##symbol, result);                                                                   \
         return result;                                                                                                         \
     }
 
 #define LOGGED (CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char *logBuffer, size_t bufferSize)
-CHANGES(cuGraphInstantiate, LOGGED, (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), *phGraphExec)
-CHANGES(cuGraphInstantiate_v2, LOGGED, (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), *phGraphExec)
+CHANGES(cuGraphInstantiate, LOGGED, (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), *phGraphExec, MADE(0))
+CHANGES(cuGraphInstantiate_v2, LOGGED, (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), *phGraphExec, MADE(0))
 
 #define FLAGGED (CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags)
-CHANGES(cuGraphInstantiateWithFlags, FLAGGED, (phGraphExec, hGraph, flags), *phGraphExec)
+CHANGES(cuGraphInstantiateWithFlags, FLAGGED, (phGraphExec, hGraph, flags), *phGraphExec, MADE(flags))
 
 #define WITH_PARAMS (CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams)
-CHANGES(cuGraphInstantiateWithParams, WITH_PARAMS, (phGraphExec, hGraph, instantiateParams), *phGraphExec)
-CHANGES(cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (phGraphExec, hGraph, instantiateParams), *phGraphExec)
+CHANGES(cuGraphInstantiateWithParams, WITH_PARAMS, (phGraphExec, hGraph, instantiateParams), *phGraphExec,
+        MADE(instantiateParams->flags))
+CHANGES(cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (phGraphExec, hGraph, instantiateParams), *phGraphExec,
+        MADE(instantiateParams->flags))
 
 #define UPDATE                                                                                                                 \
     (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode * hErrorNode_out, CUgraphExecUpdateResult * updateResult_out)
-CHANGES(cuGraphExecUpdate, UPDATE, (hGraphExec, hGraph, hErrorNode_out, updateResult_out), hGraphExec)
+CHANGES(cuGraphExecUpdate, UPDATE, (hGraphExec, hGraph, hErrorNode_out, updateResult_out), hGraphExec,
+        tsr_instance_update(hGraphExec, hGraph, result))
 CHANGES(cuGraphExecUpdate_v2, (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo),
-        (hGraphExec, hGraph, resultInfo), hGraphExec)
+        (hGraphExec, hGraph, resultInfo), hGraphExec, tsr_instance_update(hGraphExec, hGraph, result))
 
 TSR_ENGAGED(cuGraphExecDestroy)(CUgraphExec hGraphExec)
 {
     if (hGraphExec)
         tsr_map_remove(&graphs, key_of(hGraphExec));
+    tsr_instance_forget(hGraphExec);
     CUresult result = tsr_real.cuGraphExecDestroy(hGraphExec);
     tsr_record_failure(TSR_ROW_cuGraphExecDestroy, result);
     return result;
@@ -110,6 +122,8 @@ TSR_ENGAGED(cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, un
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     tsr_real.cuGraphNodeGetEnabled(hGraphExec, hNode, &before);
     CUresult result = tsr_real.cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
+    if (result == CUDA_SUCCESS)
+        tsr_instance_switch(hGraphExec, hNode, isEnabled);
     struct known_graph known = known_of(hGraphExec);
     if (result == CUDA_SUCCESS && known.nodes && !before != !isEnabled &&
         tsr_real.cuGraphNodeGetType(hNode, &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_KERNEL) {
@@ -120,20 +134,26 @@ TSR_ENGAGED(cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, un
     return result;
 }
 
-static bool record_launch(uint64_t start, enum tsr_row row, CUresult result, CUgraphExec exec, CUstream stream)
+static bool record_launch(const struct tsr_launch *launch, CUresult result, CUgraphExec exec)
 {
     struct tsr_thread *thread = tsr_thread();
     struct known_graph known = known_of(exec);
     if (result == CUDA_SUCCESS && thread) {
         tsr_ring_count(&thread->writer, &thread->writer.ring->graph_launches, 1);
         tsr_ring_count(&thread->writer, &thread->writer.ring->graph_kernels, known.kernels);
+        if (launch->reason)
+            tsr_ring_count(&thread->writer, &thread->writer.ring->kept_reasons[launch->reason], 1);
     }
-    struct tsr_record *record = tsr_record_begin_on(start, row, TSR_RECORD_GRAPH, result, stream, false);
+    struct tsr_record *record =
+        tsr_record_begin_on(launch->start, launch->row, TSR_RECORD_GRAPH, result, launch->stream, false);
     if (!record)
         return false;
     record->u.graph.exec = key_of(exec);
     record->u.graph.kernels = known.kernels;
     record->u.graph.nodes = known.nodes;
+    record->u.graph.device = (uint8_t)launch->gpu;
+    record->u.graph.reason = launch->reason;
+    record->flags |= (launch->taken ? TSR_RECORD_REDIRECTED : 0) | (launch->reason ? TSR_RECORD_KEPT_HOME : 0);
     tsr_record_commit(record);
     return true;
 }
@@ -141,17 +161,25 @@ static bool record_launch(uint64_t start, enum tsr_row row, CUresult result, CUg
 static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUresult (*real)(CUgraphExec, CUstream))
 {
     uint64_t start = tsr_record_start();
-    struct tsr_order_hold hold;
-    CUresult result = tsr_copies_enter_all(stream, false, &hold);
-    struct tsr_timing_pair *pair = result == CUDA_SUCCESS ? tsr_timing_begin_work(start, stream) : NULL;
-    if (result == CUDA_SUCCESS)
+    struct tsr_gathered no_parameters;
+    no_parameters.done = true;
+    no_parameters.bytes = 0;
+    struct tsr_launch launched = {
+        .row = row, .stream = stream, .gathered = &no_parameters, .session = tsr_session_counting(), .start = start};
+    CUresult result = tsr_graph_redirect(&launched, exec);
+    struct tsr_timing_pair *pair = result == CUDA_SUCCESS && !launched.taken ? tsr_timing_begin_work(start, stream) : NULL;
+    if (result == CUDA_SUCCESS && !launched.taken)
         result = real(exec, stream);
+    if (result == CUDA_SUCCESS && !launched.taken)
+        tsr_graph_launched(&launched);
     if (pair)
         tsr_timing_mark(pair, stream, result == CUDA_SUCCESS);
-    tsr_order_leave(&hold);
-    if (result == CUDA_SUCCESS)
+    if (!launched.taken)
+        tsr_order_leave(&launched.hold);
+    if (result == CUDA_SUCCESS && !launched.taken)
         result = tsr_order_state();
-    bool is_recorded = start && record_launch(start, row, result, exec, stream);
+    tsr_graph_redirect_finish(&launched, result);
+    bool is_recorded = start && record_launch(&launched, result, exec);
     if (pair)
         tsr_timing_end_work(pair, is_recorded);
     tsr_call_enqueued();

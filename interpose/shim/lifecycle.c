@@ -6,6 +6,7 @@
 #include "base/fork.h"
 #include "driver/gpus.h"
 #include "driver/real.h"
+#include "graph/instance.h"
 #include "record/pull_record.h"
 #include "record/recorder.h"
 #include "shim/redirect.h"
@@ -30,6 +31,7 @@ static void start(struct tsr_anchor before_init)
     tsr_engaged_prepare();
     tsr_gpus_start();
     tsr_registry_start();
+    tsr_registry_listen(tsr_instances_unload);
     tsr_registry_listen(tsr_functions_unload);
     tsr_registry_listen(tsr_constants_free);
     tsr_recorder_start(before_init);

@@ -118,7 +118,7 @@ static inline __attribute__((always_inline)) CUresult post_found(const struct ts
         result = tsr_copies_pull(use, &hold, record->stream);
     if (use && result == CUDA_SUCCESS)
         tsr_copies_prove(use->proof, &hold);
-    if (result == CUDA_SUCCESS && record->kind == TSR_LANE_LAUNCH)
+    if (result == CUDA_SUCCESS && record->kind != TSR_LANE_SKIP)
         result = tsr_lane_append(lane, record, launch->gathered->values);
     if (result == CUDA_SUCCESS && launch->automatic && tsr_automatic_marks(lane))
         result = tsr_copies_mark(&hold, lane);
@@ -147,7 +147,7 @@ static CUresult post_prepared(const struct tsr_launch *launch, struct tsr_lane_r
     return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
-static CUresult post_use(const struct tsr_launch *launch, struct tsr_lane_record *record, const struct tsr_copies_use *use)
+CUresult tsr_redirect_post(const struct tsr_launch *launch, struct tsr_lane_record *record, const struct tsr_copies_use *use)
 {
     CUresult result =
         tsr_order_is_there(launch->place.stream, use->lane) ? tsr_copies_prepare_lightly(use) : tsr_copies_prepare(use);
@@ -168,23 +168,23 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
                                  .lane = lane,
                                  .proof = proof,
                                  .ticket = &launch->ticket};
-    return post_use(launch, record, &use);
+    return tsr_redirect_post(launch, record, &use);
 }
 
 /* What the launch reads and has long been there is copied to the GPU, which so can take those that are like it. */
-static void fetch_constants(const struct tsr_launch *launch, const struct tsr_touch *touches, uint32_t count,
-                            struct tsr_lane_client *lane)
+void tsr_redirect_fetch(const struct tsr_launch *launch, const struct tsr_touch *touches, uint32_t count,
+                        struct tsr_lane_client *lane)
 {
     struct tsr_lane_record record = {0};
     struct tsr_copies_use use = {
         .touches = touches, .count = count, .stream = launch->stream, .lane = lane, .cause = TSR_PULL_CONSTANT};
-    if (post_use(launch, &record, &use) == CUDA_SUCCESS)
+    if (tsr_redirect_post(launch, &record, &use) == CUDA_SUCCESS)
         tsr_automatic_fetched();
 }
 
 /* The launch was made there before, and needed nothing. False: that may not be so any more. */
-static bool post_again(const struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record,
-                       const struct tsr_copies_proof *last, CUresult *result)
+bool tsr_redirect_again(const struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record,
+                        const struct tsr_copies_proof *last, CUresult *result)
 {
     struct tsr_order_hold hold;
     if (!last || tsr_order_depart_found(&launch->place, launch->stream, lane, &record->stream, &hold) != CUDA_SUCCESS)
@@ -204,7 +204,7 @@ static CUresult post_with_copies(struct tsr_launch *launch, struct tsr_lane_clie
     struct tsr_repeat repeat = tsr_repeat_find(launch, lane);
     struct tsr_copies_proof proof = {0};
     CUresult result;
-    if (post_again(launch, lane, record, repeat.last, &result))
+    if (tsr_redirect_again(launch, lane, record, repeat.last, &result))
         return result;
     result = post_with_pulls(launch, lane, record, repeat.entry ? &proof : NULL);
     if (result == CUDA_SUCCESS)
@@ -310,7 +310,7 @@ static void place(struct tsr_launch *launch, struct tsr_decision *decision)
         struct tsr_lane_client *lane;
         uint32_t count = tsr_automatic_fetches(&automatic, constants, &lane);
         if (count)
-            fetch_constants(launch, constants, count, lane);
+            tsr_redirect_fetch(launch, constants, count, lane);
         return;
     }
     decision->lane_number = tsr_lane_number(decision->lane);
@@ -441,7 +441,7 @@ static CUresult enter(struct tsr_launch *launch, bool ours)
 }
 
 /* Other GPUs come after what the stream has been given so far, before it is given more: not after that too, when they get something. */
-static CUresult fork_early(const struct tsr_launch *launch)
+CUresult tsr_redirect_fork_early(const struct tsr_launch *launch)
 {
     const struct tsr_session *session = launch->session;
     CUresult result = CUDA_SUCCESS;
@@ -475,7 +475,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     if (launch->gpu == launch->session->policy->home)
         look_at(launch, ours ? launch->known : NULL);
     if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
-        result = fork_early(launch);
+        result = tsr_redirect_fork_early(launch);
     if (result == CUDA_SUCCESS)
         result = enter(launch, ours);
     if (launch->automatic && result == CUDA_SUCCESS) {

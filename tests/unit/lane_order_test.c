@@ -75,6 +75,12 @@ const struct tsr_carry_function *tsr_mirror_function(const struct tsr_mirror *mi
     return &function;
 }
 
+CUresult tsr_mirror_launch(const struct tsr_mirror *mirror, uint32_t id, CUstream stream)
+{
+    (void)mirror, (void)id, (void)stream;
+    return CUDA_ERROR_INVALID_HANDLE;
+}
+
 void tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor, struct tsr_reply *reply)
 {
     (void)mirror, (void)message, (void)descriptor, (void)reply;

@@ -52,7 +52,7 @@ TEST(sizes_and_numbers_that_do_not_fit_are_refused)
     CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, 8, 128)->stream = TSR_LANE_STREAMS;
     CHECK(!tsr_record_take(&ring, 0, &copy));
-    for (uint32_t kind = TSR_LANE_WRITE + 1; kind < 64; kind++) {
+    for (uint32_t kind = TSR_LANE_GRAPH + 1; kind < 64; kind++) {
         write_launch(0, 8, 128)->kind = kind;
         CHECK(!tsr_record_take(&ring, 0, &copy));
     }

@@ -18,7 +18,7 @@
 #include <tessera/apart.h>
 #include <tessera/gpus.h>
 
-#define TSR_LANE_VERSION 11u
+#define TSR_LANE_VERSION 12u
 #define TSR_LANE_RINGS 16u               /* of records: a stream's go to number `stream % TSR_LANE_RINGS` */
 #define TSR_LANE_RING_BYTES (256u << 10) /* of records; a power of two, and more than twice the largest one */
 #define TSR_LANE_FRONT_BYTES (128u << 10) /* the part before the rings, which GPUs read and write */
@@ -72,7 +72,10 @@ enum tsr_message_kind {
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
     TSR_MESSAGE_STREAM, /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
     TSR_MESSAGE_LANE,   /* descriptor: the lane of another executor; address, bytes: of the part that GPUs access */
-    TSR_MESSAGE_BOUNDS /* descriptor: struct tsr_bounds (tessera/bounds.h); bytes: its size. Without a descriptor: bounds are no longer checked */
+    TSR_MESSAGE_BOUNDS, /* descriptor: struct tsr_bounds (tessera/bounds.h); bytes: its size. Without a descriptor: bounds are no longer checked */
+    TSR_MESSAGE_GRAPH,     /* descriptor: struct tsr_lane_graph; bytes: its size; id: new graph */
+    TSR_MESSAGE_GRAPH_SET, /* the same for a graph that is there, without edges: nodes that have changed */
+    TSR_MESSAGE_GRAPH_DROP /* id */
 };
 
 #define TSR_ATTRIBUTE_CACHE (-1)
@@ -108,9 +111,10 @@ enum tsr_lane_record_kind {
     TSR_LANE_LAUNCH,
     TSR_LANE_WAIT,
     TSR_LANE_SIGNAL,
-    TSR_LANE_COPY, /* struct tsr_lane_copy follows */
-    TSR_LANE_SET,  /* struct tsr_lane_set follows */
-    TSR_LANE_WRITE /* the bytes follow that are written to device address `value` */
+    TSR_LANE_COPY,  /* struct tsr_lane_copy follows */
+    TSR_LANE_SET,   /* struct tsr_lane_set follows */
+    TSR_LANE_WRITE, /* the bytes follow that are written to device address `value` */
+    TSR_LANE_GRAPH  /* launch of a graph, whose id is in `function` */
 };
 
 #define TSR_LANE_MOST_WRITTEN 32768u /* bytes of a WRITE */
@@ -126,6 +130,21 @@ struct tsr_lane_set {
     uint64_t width, height;  /* elements, rows */
     uint32_t value, element; /* element: its bytes */
 };
+
+/*
+ * The memory file of a GRAPH message. This is followed by the edges and then by the nodes: each a record of the kind LAUNCH, COPY, SET or
+ * SKIP (an empty node), and directly after it its data; `bytes` counts both, and is a multiple of 8. In a node's record `stream` is its
+ * place in the graph, and `time` 1 if it is disabled; stamp and sequence mean nothing.
+ */
+struct tsr_lane_graph {
+    uint32_t nodes, edges;
+};
+
+struct tsr_lane_edge {
+    uint32_t from, to; /* places of nodes */
+};
+
+#define TSR_LANE_GRAPH_NODES 65536u /* most of a graph */
 
 /*
  * Records are multiples of TSR_LANE_UNIT bytes and never wrap: a SKIP fills the end of a ring. What follows a record lies in further units, without

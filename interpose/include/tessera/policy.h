@@ -91,8 +91,10 @@ struct tsr_policy_table {
 /* Counted at every launch. The totals are the sums over all parts of the table, modulo 2^64: what one thread counted another may take back. */
 struct tsr_policy_counts {
     uint64_t launches[TSR_GPUS]; /* by GPU that ran them */
+    uint64_t graphs[TSR_GPUS];   /* launches of graphs, by GPU that ran them */
     uint64_t copies[TSR_GPUS];   /* copies and memsets that followed their stream to another GPU, by GPU */
-    uint64_t kept_reasons[32]; /* launches that a rule sent elsewhere and that stayed, by enum tsr_reason (tessera/records.h) */
+    uint64_t kept_reasons
+        [32]; /* launches, of graphs too, that a rule sent elsewhere and that stayed, by enum tsr_reason (tessera/records.h) */
     uint64_t rule_launches[2][256]; /* launches that each rule decided, by table; of rules that are replaced: gone */
 };
 

@@ -26,7 +26,7 @@
 #include <tessera/gpus.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 8u
+#define TSR_RECORDS_VERSION 9u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
@@ -139,7 +139,7 @@ enum tsr_record_range { /* its other bits */
                         TSR_RECORD_RANGE_INTERMEDIATE = 1024
 };
 
-enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
+enum tsr_reason { /* why a launch, of a function or a graph, that a rule sent elsewhere stayed home */
                   TSR_REASON_NONE = 0,
                   TSR_REASON_CAPTURE = 1,    /* it was recorded into a graph */
                   TSR_REASON_ATTRIBUTE = 2,  /* it has a launch attribute that is not translated */
@@ -166,7 +166,10 @@ enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
                   TSR_REASON_MEMORY_OTHER_DEVICE = 20, /* memory of another GPU that the application uses itself */
                   TSR_REASON_MEMORY_GRAPH = 21,        /* memory that a graph allocates */
                   TSR_REASON_MEMORY_POOL = 22,         /* of a pool that is shared with other processes, or of host memory */
-                  TSR_REASON_MEMORY_NOT_SHARED = 23    /* memory that an executor could not map at the same address */
+                  TSR_REASON_MEMORY_NOT_SHARED = 23,   /* memory that an executor could not map at the same address */
+                  TSR_REASON_GRAPH_NODE =
+                      24, /* of the launch of a graph: one of its nodes is not mirrored: a host function, an event, host memory, ... */
+                  TSR_REASON_GRAPH_MEMORY = 25 /* of the launch of a graph: GPUs have no copies of memory */
 };
 
 struct tsr_record {
@@ -209,6 +212,9 @@ struct tsr_record {
         struct {
             uint64_t exec; /* CUgraphExec */
             uint32_t kernels, nodes;
+            uint8_t device; /* of REDIRECTED: GPU that ran it */
+            uint8_t reserved;
+            uint16_t reason; /* of KEPT_HOME: enum tsr_reason */
         } graph;
         struct {
             uint64_t destination, source, bytes;

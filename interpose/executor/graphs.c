@@ -1,0 +1,311 @@
+/* See graphs.h. */
+#include "executor/graphs.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/os.h"
+#include "carry/carry.h"
+#include "carry/record.h"
+#include "executor/mirror.h"
+
+struct tsr_mirrored_graph {
+    CUgraph graph;
+    CUgraphExec exec;
+    uint32_t count;
+    CUgraphNode nodes[];
+};
+
+/* What a message's descriptor holds, mapped: it is sealed, so that what was checked stays as it is. */
+struct told {
+    const struct tsr_lane_graph *head;
+    uint64_t bytes;
+    const struct tsr_lane_edge *edges;
+    uint64_t first; /* where the nodes begin */
+};
+
+/* A node of it. */
+struct node {
+    const struct tsr_lane_record *record;
+    const uint8_t *data;
+};
+
+static CUresult open_told(const struct tsr_message *message, int descriptor, struct told *out)
+{
+    bool stays = tsr_os_is_sealed(descriptor, F_SEAL_SHRINK | F_SEAL_WRITE, message->bytes);
+    if (!stays || message->bytes < sizeof *out->head)
+        return CUDA_ERROR_INVALID_VALUE;
+    void *mapped = mmap(NULL, message->bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (mapped == MAP_FAILED)
+        return CUDA_ERROR_MAP_FAILED;
+    *out = (struct told){.head = mapped, .bytes = message->bytes};
+    out->edges = (const void *)(out->head + 1);
+    out->first = sizeof *out->head + (uint64_t)out->head->edges * sizeof *out->edges;
+    if (out->head->nodes <= TSR_LANE_GRAPH_NODES && out->first <= out->bytes)
+        return CUDA_SUCCESS;
+    munmap(mapped, message->bytes);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+static void close_told(const struct told *told)
+{
+    munmap((void *)told->head, told->bytes);
+}
+
+static bool attributes_are_right(const struct tsr_lane_record *record, const uint8_t *data)
+{
+    uint64_t at = ((record->value >> 32) + 7) / 8 * 8, count = (uint32_t)record->value;
+    if (at > record->param_bytes || count > (record->param_bytes - at) / sizeof(CUlaunchAttribute))
+        return false;
+    for (uint64_t i = 0; i < count; i++)
+        if (!tsr_record_attribute_goes(((const CUlaunchAttribute *)(const void *)(data + at))[i].id))
+            return false;
+    return true;
+}
+
+static bool is_right(const struct node *node)
+{
+    const struct tsr_lane_record *record = node->record;
+    switch (record->kind) {
+    case TSR_LANE_LAUNCH:
+        return !record->value || attributes_are_right(record, node->data);
+    case TSR_LANE_COPY:
+        return record->param_bytes >= sizeof(struct tsr_lane_copy);
+    case TSR_LANE_SET:
+        return record->param_bytes >= sizeof(struct tsr_lane_set);
+    default:
+        return record->kind == TSR_LANE_SKIP;
+    }
+}
+
+/* The node at *at, which goes to the next one. */
+static bool take(const struct told *told, uint64_t *at, struct node *out)
+{
+    uint64_t left = told->bytes - *at;
+    *out = (struct node){.record = (const void *)((const uint8_t *)told->head + *at)};
+    if (left < sizeof *out->record || out->record->bytes % 8 || out->record->bytes > left ||
+        out->record->bytes < sizeof *out->record || out->record->param_bytes > out->record->bytes - sizeof *out->record)
+        return false;
+    out->data = (const uint8_t *)(out->record + 1);
+    *at += out->record->bytes;
+    return is_right(out);
+}
+
+/* Parameters of a kernel node, which point into `params` and the node's data. */
+struct kernel {
+    CUDA_KERNEL_NODE_PARAMS params;
+    void *listed[TSR_CARRY_PARAMETERS];
+    void *extra[5];
+    size_t bytes;
+};
+
+static bool describe_kernel(const struct tsr_mirror *mirror, const struct node *node, struct kernel *out)
+{
+    const struct tsr_lane_record *record = node->record;
+    const struct tsr_carry_function *of = tsr_mirror_function(mirror, record->function);
+    if (!of)
+        return false;
+    uint8_t *block = (uint8_t *)node->data;
+    out->bytes = record->value ? record->value >> 32 : record->param_bytes;
+    bool known = of->bytes == out->bytes;
+    for (uint32_t i = 0; known && i < of->count; i++)
+        out->listed[i] = block + of->offsets[i];
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &out->bytes, CU_LAUNCH_PARAM_END};
+    memcpy(out->extra, extra, sizeof extra);
+    out->params = (CUDA_KERNEL_NODE_PARAMS){.func = of->function,
+                                            .gridDimX = record->grid[0],
+                                            .gridDimY = record->grid[1],
+                                            .gridDimZ = record->grid[2],
+                                            .blockDimX = record->block[0],
+                                            .blockDimY = record->block[1],
+                                            .blockDimZ = record->block[2],
+                                            .sharedMemBytes = record->shared_bytes,
+                                            .kernelParams = known && out->bytes ? out->listed : NULL,
+                                            .extra = known ? NULL : out->extra};
+    return true;
+}
+
+static CUDA_MEMCPY3D describe_copy(const struct node *node)
+{
+    const struct tsr_lane_copy *what = (const void *)node->data;
+    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = what->from,
+                           .srcPitch = what->from_pitch,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = what->to,
+                           .dstPitch = what->to_pitch,
+                           .WidthInBytes = what->width,
+                           .Height = what->height,
+                           .Depth = 1};
+}
+
+static CUDA_MEMSET_NODE_PARAMS describe_set(const struct node *node)
+{
+    const struct tsr_lane_set *what = (const void *)node->data;
+    return (CUDA_MEMSET_NODE_PARAMS){.dst = what->to,
+                                     .pitch = what->pitch,
+                                     .value = what->value,
+                                     .elementSize = what->element,
+                                     .width = what->width,
+                                     .height = what->height};
+}
+
+static CUresult set_attributes(CUgraphNode made, const struct node *node)
+{
+    uint64_t block = node->record->value >> 32, count = (uint32_t)node->record->value;
+    const CUlaunchAttribute *attributes = (const void *)(node->data + (block + 7) / 8 * 8);
+    CUresult result = CUDA_SUCCESS;
+    for (uint64_t i = 0; node->record->value && i < count && result == CUDA_SUCCESS; i++)
+        result = cuGraphKernelNodeSetAttribute(made, attributes[i].id, &attributes[i].value);
+    return result;
+}
+
+static CUresult add_node(const struct tsr_mirror *mirror, CUgraph graph, const struct node *node, CUcontext context,
+                         CUgraphNode *out)
+{
+    struct kernel kernel;
+    CUDA_MEMCPY3D copy;
+    CUDA_MEMSET_NODE_PARAMS set;
+    switch (node->record->kind) {
+    case TSR_LANE_LAUNCH: {
+        if (!describe_kernel(mirror, node, &kernel))
+            return CUDA_ERROR_INVALID_HANDLE;
+        CUresult result = cuGraphAddKernelNode(out, graph, NULL, 0, &kernel.params);
+        return result == CUDA_SUCCESS ? set_attributes(*out, node) : result;
+    }
+    case TSR_LANE_COPY:
+        copy = describe_copy(node);
+        return cuGraphAddMemcpyNode(out, graph, NULL, 0, &copy, context);
+    case TSR_LANE_SET:
+        set = describe_set(node);
+        return cuGraphAddMemsetNode(out, graph, NULL, 0, &set, context);
+    default:
+        return cuGraphAddEmptyNode(out, graph, NULL, 0);
+    }
+}
+
+static CUresult set_node(const struct tsr_mirrored_graph *graph, const struct tsr_mirror *mirror, const struct node *node,
+                         CUcontext context)
+{
+    CUgraphNode at = graph->nodes[node->record->stream];
+    struct kernel kernel;
+    CUDA_MEMCPY3D copy;
+    CUDA_MEMSET_NODE_PARAMS set;
+    switch (node->record->kind) {
+    case TSR_LANE_LAUNCH:
+        return describe_kernel(mirror, node, &kernel) ? cuGraphExecKernelNodeSetParams(graph->exec, at, &kernel.params)
+                                                      : CUDA_ERROR_INVALID_HANDLE;
+    case TSR_LANE_COPY:
+        copy = describe_copy(node);
+        return cuGraphExecMemcpyNodeSetParams(graph->exec, at, &copy, context);
+    case TSR_LANE_SET:
+        set = describe_set(node);
+        return cuGraphExecMemsetNodeSetParams(graph->exec, at, &set, context);
+    default:
+        return CUDA_SUCCESS;
+    }
+}
+
+static CUresult add_nodes(struct tsr_mirrored_graph *graph, const struct tsr_mirror *mirror, const struct told *told)
+{
+    CUcontext context;
+    struct node node;
+    uint64_t at = told->first;
+    CUresult result = cuCtxGetCurrent(&context);
+    for (uint32_t i = 0; i < graph->count && result == CUDA_SUCCESS; i++)
+        result = take(told, &at, &node) && node.record->stream == i
+                     ? add_node(mirror, graph->graph, &node, context, &graph->nodes[i])
+                     : CUDA_ERROR_INVALID_VALUE;
+    return result;
+}
+
+static CUresult add_edges(const struct tsr_mirrored_graph *graph, const struct told *told)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < told->head->edges && result == CUDA_SUCCESS; i++) {
+        const struct tsr_lane_edge *edge = &told->edges[i];
+        if (edge->from >= graph->count || edge->to >= graph->count)
+            return CUDA_ERROR_INVALID_VALUE;
+#if CUDA_VERSION >= 13000
+        result = cuGraphAddDependencies(graph->graph, &graph->nodes[edge->from], &graph->nodes[edge->to], NULL, 1);
+#else
+        result = cuGraphAddDependencies(graph->graph, &graph->nodes[edge->from], &graph->nodes[edge->to], 1);
+#endif
+    }
+    return result;
+}
+
+static CUresult switch_nodes(const struct tsr_mirrored_graph *graph, const struct told *told, bool all)
+{
+    CUresult result = CUDA_SUCCESS;
+    struct node node;
+    uint64_t at = told->first;
+    for (uint32_t i = 0; i < told->head->nodes && result == CUDA_SUCCESS && take(told, &at, &node); i++)
+        if (node.record->kind != TSR_LANE_SKIP && (all || node.record->time))
+            result = cuGraphNodeSetEnabled(graph->exec, graph->nodes[node.record->stream], !node.record->time);
+    return result;
+}
+
+CUresult tsr_mirrored_graph_create(const struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor,
+                                   struct tsr_mirrored_graph **out)
+{
+    struct told told;
+    CUresult result = open_told(message, descriptor, &told);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct tsr_mirrored_graph *graph = calloc(1, sizeof *graph + told.head->nodes * sizeof graph->nodes[0]);
+    result = graph ? cuGraphCreate(&graph->graph, 0) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (result == CUDA_SUCCESS) {
+        graph->count = told.head->nodes;
+        result = add_nodes(graph, mirror, &told);
+    }
+    if (result == CUDA_SUCCESS)
+        result = add_edges(graph, &told);
+    if (result == CUDA_SUCCESS)
+        result = cuGraphInstantiateWithFlags(&graph->exec, graph->graph, 0);
+    if (result == CUDA_SUCCESS)
+        result = switch_nodes(graph, &told, false);
+    close_told(&told);
+    if (result == CUDA_SUCCESS)
+        *out = graph;
+    else if (graph)
+        tsr_mirrored_graph_destroy(graph);
+    return result;
+}
+
+CUresult tsr_mirrored_graph_set(struct tsr_mirrored_graph *graph, const struct tsr_mirror *mirror,
+                                const struct tsr_message *message, int descriptor)
+{
+    struct told told;
+    struct node node;
+    CUcontext context;
+    CUresult result = open_told(message, descriptor, &told);
+    if (result != CUDA_SUCCESS)
+        return result;
+    uint64_t at = told.first;
+    result = cuCtxGetCurrent(&context);
+    for (uint32_t i = 0; i < told.head->nodes && result == CUDA_SUCCESS; i++)
+        result = take(&told, &at, &node) && node.record->stream < graph->count ? set_node(graph, mirror, &node, context)
+                                                                               : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        result = switch_nodes(graph, &told, true);
+    close_told(&told);
+    return result;
+}
+
+CUresult tsr_mirrored_graph_launch(const struct tsr_mirrored_graph *graph, CUstream stream)
+{
+    return cuGraphLaunch(graph->exec, stream);
+}
+
+void tsr_mirrored_graph_destroy(struct tsr_mirrored_graph *graph)
+{
+    if (graph->exec)
+        cuGraphExecDestroy(graph->exec);
+    if (graph->graph)
+        cuGraphDestroy(graph->graph);
+    free(graph);
+}

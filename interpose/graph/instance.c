@@ -1,0 +1,306 @@
+/* See instance.h. Making, changing and forgetting instances. */
+#include "graph/instance.h"
+
+#include <string.h>
+
+#include "base/fork.h"
+#include "base/map.h"
+#include "driver/engaged.h"
+#include "graph/mirror.h"
+#include "object/session.h"
+
+static struct tsr_map instances; /* CUgraphExec to struct tsr_instance */
+static uint64_t instance_count;  /* atomic; so far */
+
+static uint64_t key_of(CUgraphExec exec)
+{
+    return (uint64_t)(uintptr_t)exec;
+}
+
+struct tsr_instance *tsr_instance_find(CUgraphExec exec)
+{
+    return exec ? tsr_map_find(&instances, key_of(exec)) : NULL;
+}
+
+static void forget_parent(void)
+{
+    instances = (struct tsr_map){0}; /* the parent's; no lock of it can be taken */
+}
+
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
+
+static int compare_handles(const void *one, const void *other, void *argument)
+{
+    const struct tsr_nodes *nodes = argument;
+    uintptr_t a = (uintptr_t)nodes->all.data[*(const uint64_t *)one].handle;
+    uintptr_t b = (uintptr_t)nodes->all.data[*(const uint64_t *)other].handle;
+    return (a > b) - (a < b);
+}
+
+static struct tsr_node *node_of(const struct tsr_instance *instance, CUgraphNode handle)
+{
+    size_t low = 0, high = instance->nodes.all.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct tsr_node *node = &instance->nodes.all.data[instance->by_handle[middle]];
+        if (node->handle == handle)
+            return node;
+        if ((uintptr_t)node->handle < (uintptr_t)handle)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static void empty(struct tsr_instance *instance)
+{
+    tsr_nodes_fini(&instance->nodes);
+    tsr_precedence_fini(&instance->precedence);
+    free(instance->by_handle);
+    instance->by_handle = NULL;
+    instance->nodes = (struct tsr_nodes){0};
+}
+
+/* Its nodes, from a graph. */
+static void fill(struct tsr_instance *instance, CUgraph graph)
+{
+    struct tsr_nodes *nodes = &instance->nodes;
+    tsr_nodes_read(graph, nodes);
+    size_t count = nodes->all.count;
+    if (!nodes->reason &&
+        !tsr_precedence_init(&instance->precedence, (uint32_t)count, nodes->edges.data, (uint32_t)nodes->edges.count))
+        nodes->reason = TSR_REASON_GRAPH_NODE;
+    instance->by_handle = nodes->reason ? NULL : calloc(count + 1, sizeof *instance->by_handle);
+    if (!nodes->reason && !instance->by_handle)
+        nodes->reason = TSR_REASON_GRAPH_NODE;
+    for (size_t i = 0; i < count && !nodes->reason; i++)
+        instance->by_handle[i] = i;
+    if (!nodes->reason)
+        qsort_r(instance->by_handle, count, sizeof *instance->by_handle, compare_handles, nodes);
+    for (size_t i = 0; i < count; i++)
+        nodes->all.data[i].changed = instance->version;
+}
+
+static bool are_wanted(void)
+{
+    const struct tsr_session *session = tsr_session();
+    return tsr_has_role(TSR_REDIRECTING) && session->lane_count && tsr_copies_are_on();
+}
+
+static void destroy(struct tsr_instance *instance)
+{
+    tsr_mirrors_drop(instance);
+    empty(instance);
+    tsr_vec_fini(&instance->touches);
+    free(instance->more);
+    pthread_mutex_destroy(&instance->lock);
+    free(instance);
+}
+
+void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags)
+{
+    if (!are_wanted())
+        return;
+    tsr_fork_listen(&forks);
+    tsr_instance_forget(exec);
+    struct tsr_instance *made = calloc(1, sizeof *made);
+    if (!made)
+        return;
+    pthread_mutex_init(&made->lock, NULL);
+    made->version = 1;
+    made->unknown = UINT32_MAX;
+    made->id = __atomic_add_fetch(&instance_count, 1, __ATOMIC_RELAXED);
+    made->stands.decide.noted = true;  /* it has no name to be found by */
+    made->stands.name_hash = made->id; /* of which a rule draws its share */
+    fill(made, graph);
+    made->bound = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH; /* kernels may launch it */
+    if (!tsr_map_set(&instances, key_of(exec), made))
+        destroy(made);
+}
+
+void tsr_instance_forget(CUgraphExec exec)
+{
+    struct tsr_instance *known = tsr_instance_find(exec) ? tsr_map_remove(&instances, key_of(exec)) : NULL;
+    if (known)
+        destroy(known);
+}
+
+static void become_opaque_locked(struct tsr_instance *instance, enum tsr_reason reason)
+{
+    instance->version++;
+    instance->nodes.reason = reason;
+}
+
+void tsr_instance_opaque(CUgraphExec exec)
+{
+    struct tsr_instance *instance = tsr_instance_find(exec);
+    if (!instance)
+        return;
+    pthread_mutex_lock(&instance->lock);
+    become_opaque_locked(instance, TSR_REASON_GRAPH_NODE);
+    pthread_mutex_unlock(&instance->lock);
+}
+
+static bool is_like(const struct tsr_node *one, const struct tsr_node *other)
+{
+    const struct tsr_lane_record *a = &one->record, *b = &other->record;
+    return a->kind == b->kind && a->function == b->function && a->value == b->value && a->param_bytes == b->param_bytes &&
+           a->shared_bytes == b->shared_bytes && a->time == b->time && memcmp(a->grid, b->grid, sizeof a->grid) == 0 &&
+           memcmp(a->block, b->block, sizeof a->block) == 0 &&
+           (!a->param_bytes || memcmp(one->data, other->data, a->param_bytes) == 0);
+}
+
+/* Whether executors can change what they have into this, node by node. */
+static bool has_shape_of(const struct tsr_nodes *one, const struct tsr_nodes *other)
+{
+    bool same = one->all.count == other->all.count && one->edges.count == other->edges.count &&
+                one->context == other->context &&
+                memcmp(one->edges.data, other->edges.data, one->edges.count * sizeof one->edges.data[0]) == 0;
+    for (size_t i = 0; i < one->all.count && same; i++) {
+        uint32_t count, others;
+        const CUlaunchAttribute *attributes = tsr_node_attributes(&one->all.data[i], &count);
+        const CUlaunchAttribute *other_attributes = tsr_node_attributes(&other->all.data[i], &others);
+        same = one->all.data[i].record.kind == other->all.data[i].record.kind && count == others &&
+               (!count || memcmp(attributes, other_attributes, count * sizeof attributes[0]) == 0);
+    }
+    return same;
+}
+
+static bool has_handles_of(const struct tsr_nodes *one, const struct tsr_nodes *other)
+{
+    for (size_t i = 0; i < one->all.count; i++)
+        if (one->all.data[i].handle != other->all.data[i].handle)
+            return false;
+    return true;
+}
+
+/*
+ * The driver matches nodes by the shape of the graphs. The instance keeps answering to the nodes of its first graph: if the order in which
+ * this one tells its nodes is another, it cannot be said which node is which when the application changes one.
+ */
+static void take_over_locked(struct tsr_instance *instance, struct tsr_instance *from)
+{
+    bool same = !instance->nodes.reason && !from->nodes.reason && has_shape_of(&instance->nodes, &from->nodes);
+    bool named = same && has_handles_of(&instance->nodes, &from->nodes);
+    for (size_t i = 0; i < from->nodes.all.count && same; i++) {
+        const struct tsr_node *before = &instance->nodes.all.data[i];
+        struct tsr_node *node = &from->nodes.all.data[i];
+        node->changed = is_like(before, node) ? before->changed : instance->version;
+    }
+    if (!same)
+        tsr_mirrors_drop(instance);
+    struct tsr_nodes nodes = instance->nodes;
+    struct tsr_precedence precedence = instance->precedence;
+    uint64_t *by_handle = instance->by_handle;
+    instance->nodes = from->nodes;
+    instance->precedence = from->precedence;
+    instance->by_handle = from->by_handle;
+    instance->unnamed |= !named;
+    from->nodes = nodes;
+    from->precedence = precedence;
+    from->by_handle = by_handle;
+}
+
+void tsr_instance_update(CUgraphExec exec, CUgraph graph, CUresult result)
+{
+    struct tsr_instance *instance = tsr_instance_find(exec);
+    if (!instance)
+        return;
+    if (result != CUDA_SUCCESS) { /* some nodes may have been changed */
+        tsr_instance_opaque(exec);
+        return;
+    }
+    pthread_mutex_lock(&instance->lock);
+    instance->bound |= instance->switched;
+    struct tsr_instance from = {.version = ++instance->version};
+    fill(&from, graph);
+    take_over_locked(instance, &from);
+    empty(&from);
+    pthread_mutex_unlock(&instance->lock);
+}
+
+/* The instance, locked, and its node; NULL: there is none that could be changed. */
+static struct tsr_instance *begin(CUgraphExec exec, CUgraphNode handle, struct tsr_node **node)
+{
+    struct tsr_instance *instance = tsr_instance_find(exec);
+    if (!instance)
+        return NULL;
+    pthread_mutex_lock(&instance->lock);
+    instance->version++;
+    *node = instance->nodes.reason || instance->unnamed ? NULL : node_of(instance, handle);
+    if (*node) {
+        (*node)->changed = instance->version;
+        return instance;
+    }
+    if (!instance->nodes.reason)
+        become_opaque_locked(instance, TSR_REASON_GRAPH_NODE);
+    pthread_mutex_unlock(&instance->lock);
+    return NULL;
+}
+
+static void end(struct tsr_instance *instance, enum tsr_reason reason)
+{
+    if (reason)
+        become_opaque_locked(instance, reason);
+    pthread_mutex_unlock(&instance->lock);
+}
+
+void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (instance)
+        end(instance, node->function ? tsr_node_set_kernel(&instance->nodes, node, params) : TSR_REASON_GRAPH_NODE);
+}
+
+void tsr_instance_set_copy(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D *params)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (instance)
+        end(instance, node->record.kind == TSR_LANE_COPY ? tsr_node_set_copy(node, params) : TSR_REASON_GRAPH_NODE);
+}
+
+void tsr_instance_set_set(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *params)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (instance)
+        end(instance, node->record.kind == TSR_LANE_SET ? tsr_node_set_set(node, params) : TSR_REASON_GRAPH_NODE);
+}
+
+void tsr_instance_switch(CUgraphExec exec, CUgraphNode handle, bool enabled)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = tsr_instance_find(exec);
+    if (instance)
+        instance->switched = true; /* the application's thread alone changes it */
+    if (!(instance = begin(exec, handle, &node)))
+        return;
+    node->record.time = !enabled;
+    end(instance, node->record.kind == TSR_LANE_SKIP ? TSR_REASON_GRAPH_NODE : TSR_REASON_NONE);
+}
+
+static void leave_module(uint64_t key, void *value, void *module)
+{
+    struct tsr_instance *instance = value;
+    (void)key;
+    pthread_mutex_lock(&instance->lock);
+    bool uses = false;
+    for (size_t i = 0; i < instance->nodes.all.count && !uses; i++)
+        uses = instance->nodes.all.data[i].function && instance->nodes.all.data[i].function->module == module;
+    if (uses) {
+        tsr_mirrors_drop(instance);
+        empty(instance);
+        instance->bound = true;
+        become_opaque_locked(instance, TSR_REASON_MODULE);
+    }
+    pthread_mutex_unlock(&instance->lock);
+}
+
+void tsr_instances_unload(struct tsr_module_record *module)
+{
+    if (are_wanted())
+        tsr_map_each(&instances, leave_module, module);
+}

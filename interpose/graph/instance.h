@@ -1,0 +1,106 @@
+/*
+ * Instantiated graphs (CUgraphExec), as the shim knows them: their nodes, what they touch as a whole, and their mirrors on executors. Known from
+ * their instantiation on, in a process whose launches may run elsewhere under copies of memory; of others there is none, and they run at home.
+ *
+ * Whatever changes an instance without being told here makes it *opaque*: it runs at home from then on, and brings all memory there first.
+ * The application uses an instance in one thread at a time, as CUDA demands; what is kept here has a lock of its own nevertheless.
+ */
+#ifndef TSR_GRAPH_INSTANCE_H
+#define TSR_GRAPH_INSTANCE_H
+
+#include "api/driver.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/lane.h>
+
+#include "graph/nodes.h"
+#include "graph/union.h"
+#include "memory/copies.h"
+#include "object/registry.h"
+
+#define TSR_INSTANCE_EXTENTS 1024u /* of a proof, besides its own */
+
+struct tsr_stream_found;
+
+/* What the result of looking at an instance's nodes depends on, besides themselves. */
+struct tsr_instance_stamp {
+    uint64_t version, addresses, modules, functions, home_only, templates;
+};
+
+struct tsr_instance {
+    pthread_mutex_t lock;
+    uint64_t id;      /* that executors know it by; never used again */
+    uint64_t version; /* goes up with every change; from 1 on */
+    struct tsr_nodes nodes;
+    struct tsr_precedence precedence;
+    uint64_t *by_handle; /* places of nodes, sorted by their handles */
+    bool unnamed;        /* it answers to other handles than these */
+    bool switched;       /* a node may have been disabled: what an update makes of that is not known */
+    bool bound;          /* it stays opaque, whatever becomes of its nodes */
+
+    /* What it touches. */
+    struct tsr_instance_stamp looked; /* when that was determined */
+    enum tsr_reason reason;           /* why it cannot leave */
+    bool known;                       /* what it touches is */
+    uint32_t unknown;                 /* a node of which nothing was known; UINT32_MAX: none */
+    tsr_union_touches touches;
+
+    /* On executors, by lane. */
+    struct {
+        uint64_t version;                 /* that the executor has; 0: none */
+        bool refused;                     /* it could not make it */
+        struct tsr_instance_stamp looked; /* when `reason` was determined */
+        enum tsr_reason reason;           /* why it cannot go there */
+    } mirrors[TSR_LANES];
+
+    /* The last launch. */
+    CUstream stream; /* NULL: there was none */
+    uint64_t ticket; /* of its use of memory, or of one in the same strand before it; 0: none */
+    struct tsr_copies_proof proof;
+    struct tsr_proof_extent *more; /* room for the proof's extents; NULL: it has none */
+    struct tsr_instance_stamp proved;
+    const struct tsr_lane_client *proved_on; /* NULL: home */
+
+    struct tsr_function_record stands; /* for it, where rules and times are by function */
+};
+
+/* NULL: not known. */
+struct tsr_instance *tsr_instance_find(CUgraphExec exec);
+
+/* The driver has made it from the graph, or was asked to change it to what the graph is now. */
+void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags);
+void tsr_instance_update(CUgraphExec exec, CUgraph graph, CUresult result);
+/* It is about to be destroyed. */
+void tsr_instance_forget(CUgraphExec exec);
+
+/* The driver has given a node new parameters, or switched it on or off; _opaque: otherwise changed the instance. */
+void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params);
+void tsr_instance_set_copy(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params);
+void tsr_instance_set_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params);
+void tsr_instance_switch(CUgraphExec exec, CUgraphNode node, bool enabled);
+void tsr_instance_opaque(CUgraphExec exec);
+
+/* A module is being unloaded: graphs with its functions become opaque. */
+void tsr_instances_unload(struct tsr_module_record *module);
+
+/* The rest with the instance's lock held. */
+
+struct tsr_instance_stamp tsr_instance_stamp_now(const struct tsr_instance *instance);
+static inline bool tsr_instance_same_stamp(const struct tsr_instance_stamp *one, const struct tsr_instance_stamp *other)
+{
+    return __builtin_memcmp(one, other, sizeof *one) == 0;
+}
+
+/* Determines `known`, `touches` and `reason` anew if anything has changed. stream: that it is to be launched in. */
+void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place);
+
+/*
+ * Makes the lane's executor have the instance as it is now. *reason: why it cannot go there; NONE: it can. Errors: those of an executor
+ * that has failed.
+ */
+CUresult tsr_instance_mirror_locked(struct tsr_instance *instance, struct tsr_lane_client *lane, enum tsr_reason *reason);
+
+#endif

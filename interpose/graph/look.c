@@ -1,0 +1,114 @@
+/* See instance.h. What an instance touches: of each kernel what is known of such a launch (launch/touches.h), of copies and memsets what they say. */
+#include "graph/instance.h"
+
+#include <string.h>
+
+#include "calls/calls.h"
+#include "launch/launch.h"
+#include "launch/touches.h"
+#include "lane/functions.h"
+#include "lane/streams.h"
+#include "memory/address_map.h"
+#include "memory/home_only.h"
+#include "object/templates.h"
+
+struct tsr_instance_stamp tsr_instance_stamp_now(const struct tsr_instance *instance)
+{
+    uint64_t published = __atomic_load_n(tsr_templates_published, __ATOMIC_ACQUIRE);
+    uint64_t distrusted = __atomic_load_n(&tsr_templates_distrusted, __ATOMIC_ACQUIRE);
+    return (struct tsr_instance_stamp){.version = instance->version,
+                                       .addresses = __atomic_load_n(&tsr_address_changes, __ATOMIC_ACQUIRE),
+                                       .modules = tsr_registry_epoch(),
+                                       .functions = __atomic_load_n(&tsr_function_changes, __ATOMIC_ACQUIRE),
+                                       .home_only = tsr_home_only_changes(),
+                                       .templates = published << 32 | distrusted};
+}
+
+static bool add_kernel(struct tsr_union *all, uint32_t place, const struct tsr_node *node, CUstream stream,
+                       const struct tsr_stream_found *found)
+{
+    const struct tsr_lane_record *record = &node->record;
+    struct tsr_gathered gathered;
+    gathered.done = true;
+    gathered.bytes = tsr_node_block_bytes(node);
+    if (gathered.bytes)
+        memcpy(gathered.values, node->data, gathered.bytes);
+    struct tsr_launch launch = {.function = node->launched,
+                                .grid = {record->grid[0], record->grid[1], record->grid[2]},
+                                .block = {record->block[0], record->block[1], record->block[2]},
+                                .shared_bytes = record->shared_bytes,
+                                .stream = stream,
+                                .known = node->function,
+                                .gathered = &gathered,
+                                .place = *found};
+    const struct tsr_touches *touches = tsr_touches_of(&launch);
+    return touches && tsr_union_add(all, place, touches->all, touches->count);
+}
+
+/* False: what it touches is not known. */
+static bool add_node(struct tsr_union *all, const struct tsr_instance *instance, uint32_t place, CUstream stream,
+                     const struct tsr_stream_found *found)
+{
+    const struct tsr_node *node = &instance->nodes.all.data[place];
+    struct tsr_touch touches[2];
+    if (node->record.time) /* disabled */
+        return true;
+    if (node->record.kind == TSR_LANE_LAUNCH)
+        return add_kernel(all, place, node, stream, found);
+    return tsr_union_add(all, place, touches, tsr_node_touches(node, touches));
+}
+
+static bool find_touches(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)
+{
+    struct tsr_union all = {.precedence = &instance->precedence};
+    bool known = true;
+    tsr_vec_clear(&instance->touches);
+    instance->unknown = UINT32_MAX;
+    for (uint32_t i = 0; i < instance->precedence.count && known; i++) {
+        known = add_node(&all, instance, instance->precedence.order[i], stream, found);
+        if (!known)
+            instance->unknown = instance->precedence.order[i];
+    }
+    known = known && tsr_union_touches_of(&all, &instance->touches);
+    tsr_union_fini(&all);
+    return known;
+}
+
+/* The node of which nothing was known the last time is looked at first. */
+static bool is_still_unknown(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)
+{
+    struct tsr_union all = {.precedence = &instance->precedence};
+    if (instance->unknown >= instance->nodes.all.count)
+        return false;
+    bool known = add_node(&all, instance, instance->unknown, stream, found);
+    tsr_union_fini(&all);
+    return !known;
+}
+
+/* Kernels' variables are those of their context. */
+static bool is_in_its_context(const struct tsr_instance *instance, const struct tsr_stream_found *found)
+{
+    return !instance->nodes.context ||
+           (found->stream && __atomic_load_n(&found->stream->context, __ATOMIC_RELAXED) == instance->nodes.context);
+}
+
+void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)
+{
+    struct tsr_instance_stamp now = tsr_instance_stamp_now(instance);
+    if (instance->known && tsr_instance_same_stamp(&instance->looked, &now))
+        return;
+    instance->known = false;
+    instance->reason = instance->nodes.reason;
+    if (instance->bound && !instance->reason)
+        instance->reason = TSR_REASON_GRAPH_NODE;
+    if (instance->reason)
+        return;
+    instance->reason = TSR_REASON_RANGES;
+    if (tessera_library_call && tessera_library_call()) /* what is known of its launches would be the call's */
+        return;
+    if (!is_in_its_context(instance, found) || is_still_unknown(instance, stream, found))
+        return;
+    instance->known = find_touches(instance, stream, found);
+    instance->reason = instance->known ? TSR_REASON_NONE : TSR_REASON_RANGES;
+    instance->looked = now;
+}

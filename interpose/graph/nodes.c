@@ -1,0 +1,392 @@
+/* See nodes.h. */
+#include "graph/nodes.h"
+
+#include <string.h>
+
+#include "driver/gpus.h"
+#include "driver/real.h"
+#include "lane/functions.h"
+#include "memory/arena.h"
+#include "memory/bounds.h"
+#include "object/parameters.h"
+#include "object/session.h"
+
+#define MOST_DEPTH 8u
+#define MOST_PITCH INT32_MAX
+#define MOST_ATTRIBUTES 8u
+
+/* Attributes of kernel nodes that executors are told. Others are hints; those that make a node something else are asked for separately. */
+static const CUkernelNodeAttrID told_attributes[] = {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                                     CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+                                                     CU_LAUNCH_ATTRIBUTE_PRIORITY, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN};
+
+void tsr_nodes_fini(struct tsr_nodes *nodes)
+{
+    for (size_t i = 0; i < nodes->all.count; i++)
+        free(nodes->all.data[i].data);
+    tsr_vec_fini(&nodes->all);
+    tsr_vec_fini(&nodes->edges);
+}
+
+/* Replaces what stands behind the node's record. False: no memory. */
+static bool put(struct tsr_node *node, const void *data, size_t bytes)
+{
+    uint8_t *kept = bytes ? malloc(bytes) : NULL;
+    if (bytes && !kept)
+        return false;
+    free(node->data);
+    node->data = bytes ? memcpy(kept, data, bytes) : NULL;
+    node->record.param_bytes = (uint32_t)bytes;
+    return true;
+}
+
+static bool is_zero(const CUlaunchAttributeValue *value)
+{
+    static const CUlaunchAttributeValue zero;
+    return memcmp(value, &zero, sizeof zero) == 0;
+}
+
+/* UINT32_MAX: other kernels may change it. */
+static uint32_t read_attributes(CUgraphNode node, CUlaunchAttribute *out)
+{
+    CUlaunchAttributeValue value = {0};
+    uint32_t count = 0;
+    if (tsr_real.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, &value) ==
+            CUDA_SUCCESS &&
+        value.deviceUpdatableKernelNode.deviceUpdatable)
+        return UINT32_MAX;
+    for (uint32_t i = 0; i < sizeof told_attributes / sizeof told_attributes[0]; i++) {
+        value = (CUlaunchAttributeValue){0};
+        if (tsr_real.cuGraphKernelNodeGetAttribute(node, told_attributes[i], &value) == CUDA_SUCCESS && !is_zero(&value))
+            out[count++] = (CUlaunchAttribute){.id = told_attributes[i], .value = value};
+    }
+    return count;
+}
+
+static bool is_home(CUcontext context)
+{
+    CUdevice device = -1;
+    CUcontext popped;
+    if (tsr_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return false;
+    CUresult result = tsr_real.cuCtxGetDevice(&device);
+    tsr_real.cuCtxPopCurrent_v2(&popped);
+    return result == CUDA_SUCCESS && device == tsr_session()->home;
+}
+
+/* All kernels are in one context of the home GPU: variables of modules are looked up there. */
+static bool take_context(struct tsr_nodes *nodes, const CUDA_KERNEL_NODE_PARAMS *params, const struct tsr_function_record *of)
+{
+    CUcontext context = params->func && of->context ? of->context : params->ctx;
+    if (!context && tsr_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS)
+        return false;
+    if (nodes->context == context)
+        return context != NULL;
+    if (nodes->context || !context || !is_home(context))
+        return false;
+    nodes->context = context;
+    return true;
+}
+
+static enum tsr_reason set_kernel(struct tsr_nodes *nodes, struct tsr_node *node, const CUDA_KERNEL_NODE_PARAMS *params,
+                                  const CUlaunchAttribute *attributes, uint32_t count)
+{
+    struct {
+        uint8_t values[TSR_PARAMETER_BYTES + MOST_ATTRIBUTES * sizeof(CUlaunchAttribute)] __attribute__((aligned(16)));
+    } block;
+    const void *handle = params->func ? (const void *)params->func : (const void *)params->kern;
+    struct tsr_function_record *of = tsr_function_find(handle);
+    uint32_t bytes;
+    if (!of && params->func && params->kern)
+        of = tsr_function_find(handle = params->kern);
+    if (!of || !of->module)
+        return TSR_REASON_MODULE;
+    tsr_function_describe(of);
+    if (!take_context(nodes, params, of))
+        return TSR_REASON_OTHER_GPUS;
+    if (!tsr_parameters_gather(&of->parameters, params->kernelParams, params->extra, block.values, &bytes))
+        return TSR_REASON_PARAMETERS;
+    size_t whole = bytes;
+    if (count) {
+        memset(block.values + bytes, 0, 8);
+        whole = (bytes + 7) / 8 * 8;
+        memcpy(block.values + whole, attributes, count * sizeof attributes[0]);
+        whole += count * sizeof attributes[0];
+    }
+    if (!put(node, block.values, whole))
+        return TSR_REASON_GRAPH_NODE;
+    uint32_t kept = node->record.param_bytes;
+    node->record = (struct tsr_lane_record){.kind = TSR_LANE_LAUNCH,
+                                            .time = node->record.time,
+                                            .stream = node->record.stream,
+                                            .function = of->id,
+                                            .value = count ? tsr_lane_shape(bytes, count) : 0,
+                                            .grid = {params->gridDimX, params->gridDimY, params->gridDimZ},
+                                            .block = {params->blockDimX, params->blockDimY, params->blockDimZ},
+                                            .shared_bytes = params->sharedMemBytes,
+                                            .param_bytes = kept};
+    node->function = of;
+    node->launched = (CUfunction)handle;
+    return TSR_REASON_NONE;
+}
+
+enum tsr_reason tsr_node_set_kernel(struct tsr_nodes *nodes, struct tsr_node *node, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    CUlaunchAttribute attributes[MOST_ATTRIBUTES];
+    uint32_t count;
+    const CUlaunchAttribute *kept = tsr_node_attributes(node, &count);
+    if (count)
+        memcpy(attributes, kept, count * sizeof attributes[0]);
+    return set_kernel(nodes, node, params, attributes, count);
+}
+
+static bool is_shared(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height)
+{
+    uint64_t bytes = (height - 1) * pitch + width;
+    return tsr_arena_holds(address, bytes) && tsr_bounds_allow(address, bytes);
+}
+
+static bool on_device(CUmemorytype type)
+{
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+}
+
+static bool are_rows(uint64_t x, uint64_t width, uint64_t height, uint64_t pitch)
+{
+    return height == 1 || (x + width <= pitch && pitch <= MOST_PITCH);
+}
+
+enum tsr_reason tsr_node_set_copy(struct tsr_node *node, const CUDA_MEMCPY3D *from)
+{
+    struct tsr_lane_copy what = {
+        .to = from->dstDevice + from->dstY * from->dstPitch + from->dstXInBytes,
+        .from = from->srcDevice + from->srcY * from->srcPitch + from->srcXInBytes,
+        .to_pitch = from->dstPitch,
+        .from_pitch = from->srcPitch,
+        .width = from->WidthInBytes,
+        .height = from->Height ? from->Height : 1,
+    };
+    bool flat = from->Depth <= 1 && !from->srcZ && !from->dstZ && !from->srcLOD && !from->dstLOD;
+    if (!flat || !on_device(from->srcMemoryType) || !on_device(from->dstMemoryType) || !what.width ||
+        !are_rows(from->srcXInBytes, what.width, what.height, what.from_pitch) ||
+        !are_rows(from->dstXInBytes, what.width, what.height, what.to_pitch) ||
+        !is_shared(what.to, what.to_pitch, what.width, what.height) ||
+        !is_shared(what.from, what.from_pitch, what.width, what.height))
+        return TSR_REASON_GRAPH_NODE;
+    node->record.kind = TSR_LANE_COPY;
+    return put(node, &what, sizeof what) ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
+enum tsr_reason tsr_node_set_set(struct tsr_node *node, const CUDA_MEMSET_NODE_PARAMS *from)
+{
+    struct tsr_lane_set what = {.to = from->dst,
+                                .pitch = from->pitch,
+                                .width = from->width,
+                                .height = from->height ? from->height : 1,
+                                .value = from->value,
+                                .element = from->elementSize};
+    uint64_t bytes = what.width * what.element;
+    bool known = what.element == 1 || what.element == 2 || what.element == 4;
+    if (!known || !bytes || what.width > TSR_ARENA_BYTES || !are_rows(0, bytes, what.height, what.pitch) ||
+        !is_shared(what.to, what.pitch, bytes, what.height))
+        return TSR_REASON_GRAPH_NODE;
+    node->record.kind = TSR_LANE_SET;
+    return put(node, &what, sizeof what) ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
+static struct tsr_touch rows_touch(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height, bool writes)
+{
+    return (struct tsr_touch){
+        .first = address, .end = address + (height - 1) * pitch + width, .pulls = !writes || height > 1, .writes = writes};
+}
+
+uint32_t tsr_node_touches(const struct tsr_node *node, struct tsr_touch out[2])
+{
+    const struct tsr_lane_copy *copy = (const void *)node->data;
+    const struct tsr_lane_set *set = (const void *)node->data;
+    switch (node->record.kind) {
+    case TSR_LANE_COPY:
+        out[0] = rows_touch(copy->from, copy->from_pitch, copy->width, copy->height, false);
+        out[1] = rows_touch(copy->to, copy->to_pitch, copy->width, copy->height, true);
+        return 2;
+    case TSR_LANE_SET:
+        out[0] = rows_touch(set->to, set->pitch, set->width * set->element, set->height, true);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* ---- reading ---- */
+
+static enum tsr_reason read_graph(CUgraph graph, struct tsr_nodes *out, uint32_t depth);
+
+/* The place of a new node; UINT32_MAX: no memory, or too many. */
+static uint32_t add_node(struct tsr_nodes *out, CUgraphNode handle)
+{
+    uint32_t place = (uint32_t)out->all.count;
+    struct tsr_node node = {.handle = handle, .record = {.kind = TSR_LANE_SKIP, .stream = place}};
+    return place < TSR_LANE_GRAPH_NODES && tsr_vec_push(&out->all, node) ? place : UINT32_MAX;
+}
+
+static bool add_edge(struct tsr_nodes *out, uint32_t from, uint32_t to)
+{
+    return tsr_vec_push(&out->edges, (struct tsr_lane_edge){.from = from, .to = to});
+}
+
+static enum tsr_reason read_kernel(struct tsr_nodes *out, struct tsr_node *node)
+{
+    CUDA_KERNEL_NODE_PARAMS params = {0};
+    CUlaunchAttribute attributes[MOST_ATTRIBUTES];
+    uint32_t count = read_attributes(node->handle, attributes);
+    if (count == UINT32_MAX || tsr_real.cuGraphKernelNodeGetParams_v2(node->handle, &params) != CUDA_SUCCESS)
+        return TSR_REASON_GRAPH_NODE;
+    return set_kernel(out, node, &params, attributes, count);
+}
+
+static enum tsr_reason read_copy(struct tsr_node *node)
+{
+    CUDA_MEMCPY3D params = {0};
+    CUresult result = tsr_real.cuGraphMemcpyNodeGetParams(node->handle, &params);
+    return result == CUDA_SUCCESS ? tsr_node_set_copy(node, &params) : TSR_REASON_GRAPH_NODE;
+}
+
+static enum tsr_reason read_set(struct tsr_node *node)
+{
+    CUDA_MEMSET_NODE_PARAMS params = {0};
+    CUresult result = tsr_real.cuGraphMemsetNodeGetParams(node->handle, &params);
+    return result == CUDA_SUCCESS ? tsr_node_set_set(node, &params) : TSR_REASON_GRAPH_NODE;
+}
+
+/* Between an empty node, which is there already, and another one: the child's last place is where its followers begin. */
+static enum tsr_reason read_child(struct tsr_nodes *out, uint32_t begin, uint32_t depth)
+{
+    CUgraph child;
+    size_t first = out->all.count, edges = out->edges.count;
+    if (depth == MOST_DEPTH || tsr_real.cuGraphChildGraphNodeGetGraph(out->all.data[begin].handle, &child) != CUDA_SUCCESS)
+        return TSR_REASON_GRAPH_NODE;
+    enum tsr_reason reason = read_graph(child, out, depth + 1);
+    uint32_t end = reason ? UINT32_MAX : add_node(out, NULL);
+    if (end == UINT32_MAX)
+        return reason ? reason : TSR_REASON_GRAPH_NODE;
+    bool *follows = calloc(2 * (end - first) + 1, sizeof *follows), *leads = follows ? follows + (end - first) : NULL;
+    bool added = follows && add_edge(out, begin, end);
+    for (size_t i = edges; added && i + 1 < out->edges.count; i++) {
+        if (out->edges.data[i].to >= first && out->edges.data[i].to < end)
+            follows[out->edges.data[i].to - first] = true;
+        if (out->edges.data[i].from >= first && out->edges.data[i].from < end)
+            leads[out->edges.data[i].from - first] = true;
+    }
+    for (uint32_t i = (uint32_t)first; added && i < end; i++)
+        added = (follows[i - first] || add_edge(out, begin, i)) && (leads[i - first] || add_edge(out, i, end));
+    free(follows);
+    return added ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
+static enum tsr_reason read_node(struct tsr_nodes *out, uint32_t place, uint32_t depth)
+{
+    CUgraphNodeType type;
+    struct tsr_node *node = &out->all.data[place];
+    if (tsr_real.cuGraphNodeGetType(node->handle, &type) != CUDA_SUCCESS)
+        return TSR_REASON_GRAPH_NODE;
+    switch (type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return read_kernel(out, node);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return read_copy(node);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        return read_set(node);
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+        return TSR_REASON_NONE;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        return read_child(out, place, depth);
+    default:
+        return TSR_REASON_GRAPH_NODE;
+    }
+}
+
+/* A node of the graph that is being read, by its handle: where it begins and where it ends. */
+struct span {
+    CUgraphNode handle;
+    uint32_t begin, end;
+};
+
+static int compare_spans(const void *one, const void *other)
+{
+    uintptr_t a = (uintptr_t)((const struct span *)one)->handle, b = (uintptr_t)((const struct span *)other)->handle;
+    return (a > b) - (a < b);
+}
+
+static const struct span *find_span(const struct span *spans, size_t count, CUgraphNode handle)
+{
+    struct span asked = {.handle = handle};
+    return bsearch(&asked, spans, count, sizeof asked, compare_spans);
+}
+
+/* The edges of a graph; *data: must be given room if some of them are more than plain. */
+static CUresult ask_edges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *count)
+{
+    return data ? tsr_real.cuGraphGetEdges_v2(graph, from, to, data, count) : tsr_real.cuGraphGetEdges(graph, from, to, count);
+}
+
+static enum tsr_reason read_edges(CUgraph graph, struct tsr_nodes *out, const struct span *spans, size_t span_count)
+{
+    size_t count = 0;
+    CUresult result = ask_edges(graph, NULL, NULL, NULL, &count);
+    bool more = result == CUDA_ERROR_LOSSY_QUERY;
+    if (more) /* the driver of a graph with such edges has the newer function */
+        result = tsr_real.cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &count);
+    if (result != CUDA_SUCCESS)
+        return TSR_REASON_GRAPH_NODE;
+    CUgraphNode *nodes = calloc(2 * count + 1, sizeof *nodes);
+    CUgraphEdgeData *data = more ? calloc(count + 1, sizeof *data) : NULL;
+    size_t room = count;
+    bool valid = nodes && (data || !more) && (!count || ask_edges(graph, nodes, nodes + room, data, &count) == CUDA_SUCCESS);
+    for (size_t i = 0; valid && i < count; i++) {
+        const struct span *from = find_span(spans, span_count, nodes[i]);
+        const struct span *to = find_span(spans, span_count, nodes[room + i]);
+        valid = from && to && add_edge(out, from->end, to->begin);
+    }
+    free(nodes);
+    free(data);
+    return valid ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
+static enum tsr_reason read_all(CUgraph graph, struct tsr_nodes *out, const CUgraphNode *handles, size_t count, uint32_t depth)
+{
+    struct span *spans = calloc(count + 1, sizeof *spans);
+    enum tsr_reason reason = spans ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+    for (size_t i = 0; i < count && !reason; i++) {
+        uint32_t place = add_node(out, handles[i]);
+        reason = place == UINT32_MAX ? TSR_REASON_GRAPH_NODE : read_node(out, place, depth);
+        uint32_t last = (uint32_t)out->all.count - 1; /* of a child graph, its end */
+        spans[i] = (struct span){.handle = handles[i], .begin = place, .end = last};
+    }
+    if (!reason) {
+        qsort(spans, count, sizeof *spans, compare_spans);
+        reason = read_edges(graph, out, spans, count);
+    }
+    free(spans);
+    return reason;
+}
+
+static enum tsr_reason read_graph(CUgraph graph, struct tsr_nodes *out, uint32_t depth)
+{
+    size_t count = 0;
+    if (tsr_real.cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS)
+        return TSR_REASON_GRAPH_NODE;
+    if (!count)
+        return TSR_REASON_NONE;
+    CUgraphNode *handles = calloc(count, sizeof *handles);
+    enum tsr_reason reason = handles && tsr_real.cuGraphGetNodes(graph, handles, &count) == CUDA_SUCCESS
+                                 ? read_all(graph, out, handles, count, depth)
+                                 : TSR_REASON_GRAPH_NODE;
+    free(handles);
+    return reason;
+}
+
+void tsr_nodes_read(CUgraph graph, struct tsr_nodes *out)
+{
+    *out = (struct tsr_nodes){0};
+    out->reason = read_graph(graph, out, 0);
+}

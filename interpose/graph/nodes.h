@@ -1,0 +1,66 @@
+/*
+ * The nodes of a graph that is being instantiated, as records of a lane (tessera/lane.h): what an executor needs to make the graph once more. Child
+ * graphs are told flat: an empty node, their own nodes, another empty node. A graph with a node that cannot be told has a reason instead, and
+ * runs at home.
+ *
+ * Told are kernels, memsets, empty nodes, and copies from device memory to device memory. Not told: host functions, events, memory operations,
+ * conditions, memory that graphs allocate, semaphores, kernels that other kernels may change, and whatever a newer driver has. Nodes
+ * that depend on each other programmatically wait for each other's end instead.
+ */
+#ifndef TSR_GRAPH_NODES_H
+#define TSR_GRAPH_NODES_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/lane.h>
+#include <tessera/records.h>
+
+#include "base/vec.h"
+#include "memory/copies.h"
+
+struct tsr_function_record;
+
+struct tsr_node {
+    CUgraphNode handle;            /* in the graph that it was read from; NULL: the begin or end of a child graph */
+    struct tsr_lane_record record; /* of the kinds that a struct tsr_lane_graph has */
+    uint8_t *data;                 /* behind it; NULL: nothing */
+    /* Of a kernel: */
+    struct tsr_function_record *function;
+    CUfunction launched; /* the handle: a CUfunction or a CUkernel */
+    uint64_t changed;    /* the instance's version when it changed last */
+};
+
+struct tsr_nodes {
+    TSR_VEC(struct tsr_node) all;
+    TSR_VEC(struct tsr_lane_edge) edges;
+    CUcontext context; /* of all kernels; NULL: there are none */
+    enum tsr_reason reason;
+};
+
+/* The nodes of a graph that the driver has just instantiated, in the current context. */
+void tsr_nodes_read(CUgraph graph, struct tsr_nodes *out);
+void tsr_nodes_fini(struct tsr_nodes *nodes);
+
+/* New parameters for a node, which the driver has taken. The result is why the graph stays home from now on, or NONE. */
+enum tsr_reason tsr_node_set_kernel(struct tsr_nodes *nodes, struct tsr_node *node, const CUDA_KERNEL_NODE_PARAMS *params);
+enum tsr_reason tsr_node_set_copy(struct tsr_node *node, const CUDA_MEMCPY3D *params);
+enum tsr_reason tsr_node_set_set(struct tsr_node *node, const CUDA_MEMSET_NODE_PARAMS *params);
+
+/* A kernel node's parameters and attributes. */
+static inline uint32_t tsr_node_block_bytes(const struct tsr_node *node)
+{
+    return node->record.value ? (uint32_t)(node->record.value >> 32) : node->record.param_bytes;
+}
+static inline const CUlaunchAttribute *tsr_node_attributes(const struct tsr_node *node, uint32_t *count)
+{
+    *count = (uint32_t)node->record.value;
+    return *count ? (const CUlaunchAttribute *)(const void *)(node->data + (tsr_node_block_bytes(node) + 7) / 8 * 8) : NULL;
+}
+
+/* What a copy or memset touches; 0: the node is neither. */
+uint32_t tsr_node_touches(const struct tsr_node *node, struct tsr_touch out[2]);
+
+#endif

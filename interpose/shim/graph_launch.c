@@ -1,0 +1,259 @@
+/* See graph_launch.h. */
+#include "shim/graph_launch.h"
+
+#include "driver/engaged.h"
+#include "graph/instance.h"
+#include "lane/lane_client.h"
+#include "lane/streams.h"
+#include "launch/launch.h"
+#include "object/capture.h"
+#include "object/session.h"
+#include "order/order.h"
+#include "schedule/automatic.h"
+#include "schedule/decide.h"
+#include "shim/redirect.h"
+
+/* What a graph launch asks of memory. */
+static struct tsr_copies_use use_of(struct tsr_launch *launch, const struct tsr_instance *instance,
+                                    struct tsr_lane_client *lane, struct tsr_copies_proof *proof)
+{
+    bool same_stream = instance->stream == launch->stream;
+    return (struct tsr_copies_use){.touches = instance->touches.data,
+                                   .count = (uint32_t)instance->touches.count,
+                                   .everything = !instance->known,
+                                   .tracked = instance->known,
+                                   .stream = launch->stream,
+                                   .lane = lane,
+                                   .proof = proof,
+                                   .after = same_stream ? 0 : instance->ticket, /* launches of a graph come one after another */
+                                   .ticket = &launch->ticket};
+}
+
+/* Whoever is placed one by one has a ticket of his own each time; so has one whose stream changes. */
+static bool may_repeat(const struct tsr_launch *launch, const struct tsr_instance *instance, const struct tsr_lane_client *lane)
+{
+    struct tsr_instance_stamp now = tsr_instance_stamp_now(instance);
+    return !launch->automatic && instance->known && instance->proof.queue && instance->proved_on == lane &&
+           instance->stream == launch->stream && tsr_instance_same_stamp(&instance->proved, &now);
+}
+
+/* A proof that is about to be made; what was proved before ends with it. */
+static struct tsr_copies_proof begin_proof(struct tsr_instance *instance)
+{
+    instance->proof.queue = NULL;
+    if (!instance->more)
+        instance->more = malloc(TSR_INSTANCE_EXTENTS * sizeof *instance->more);
+    return (struct tsr_copies_proof){.more = instance->more, .more_room = instance->more ? TSR_INSTANCE_EXTENTS : 0};
+}
+
+/* It has been launched, or is about to be with its stream held. */
+static void note(struct tsr_launch *launch, struct tsr_instance *instance, const struct tsr_lane_client *lane,
+                 const struct tsr_copies_proof *proof)
+{
+    instance->stream = launch->stream;
+    if (launch->ticket)
+        instance->ticket = launch->ticket;
+    if (!proof)
+        return;
+    instance->proof = *proof;
+    instance->proved_on = lane;
+    instance->proved = tsr_instance_stamp_now(instance);
+}
+
+/* ---- elsewhere ---- */
+
+static CUresult post(struct tsr_launch *launch, struct tsr_instance *instance, struct tsr_lane_client *lane,
+                     struct tsr_lane_record *record)
+{
+    CUresult result;
+    if (may_repeat(launch, instance, lane) && tsr_redirect_again(launch, lane, record, &instance->proof, &result))
+        return result;
+    struct tsr_copies_proof proof = begin_proof(instance);
+    struct tsr_copies_use use = use_of(launch, instance, lane, launch->automatic ? NULL : &proof);
+    result = tsr_redirect_post(launch, record, &use);
+    if (result == CUDA_SUCCESS)
+        note(launch, instance, lane, &proof);
+    return result;
+}
+
+/* Why it cannot leave, as far as is known without sending it anywhere. */
+static bool stays(const struct tsr_launch *launch, const struct tsr_instance *instance)
+{
+    struct tsr_instance_stamp now = tsr_instance_stamp_now(instance);
+    bool stays = instance->reason != TSR_REASON_NONE;
+    for (uint32_t i = 0; i < launch->session->lane_count && !stays; i++)
+        stays = instance->mirrors[i].refused ||
+                (instance->mirrors[i].reason && tsr_instance_same_stamp(&instance->mirrors[i].looked, &now));
+    return stays;
+}
+
+static void fetch(const struct tsr_launch *launch, const struct tsr_automatic_launch *automatic)
+{
+    struct tsr_lane_client *lane;
+    struct tsr_touch *constants = malloc(automatic->count * sizeof *constants + 1);
+    uint32_t count = constants ? tsr_automatic_fetches(automatic, constants, &lane) : 0;
+    if (count)
+        tsr_redirect_fetch(launch, constants, count, lane);
+    free(constants);
+}
+
+/* Where no rule holds. */
+static void place(struct tsr_launch *launch, const struct tsr_instance *instance, struct tsr_decision *decision)
+{
+    uint32_t grid[3] = {(uint32_t)instance->nodes.all.count, 1, 1}, block[3] = {1, 1, 1};
+    struct tsr_automatic_launch automatic = {
+        .function = &instance->stands, .grid = grid, .block = block, .stream = launch->stream};
+    if (!tsr_automatic_is_on)
+        return;
+    launch->automatic = true;
+    if (instance->known) {
+        automatic.touches = instance->touches.data;
+        automatic.count = (uint32_t)instance->touches.count;
+        automatic.stays = stays(launch, instance);
+    }
+    decision->lane = tsr_automatic_choose(&automatic);
+    if (!decision->lane) {
+        fetch(launch, &automatic);
+        return;
+    }
+    decision->lane_number = tsr_lane_number(decision->lane);
+    decision->device = launch->session->lane_device[decision->lane_number];
+    decision->leaves = true;
+}
+
+static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    struct tsr_decide_launch asked = {
+        .grid = launch->grid, .block = launch->block, .stream = launch->stream, .record = launch->place.stream, .graph = true};
+    struct tsr_decision decision = tsr_decide(launch->session, &instance->stands, &asked);
+    launch->decided = true;
+    if (decision.automatic)
+        place(launch, instance, &decision);
+    if (!decision.lane)
+        return CUDA_SUCCESS;
+    if (decision.verify) /* a graph is not run twice */
+        __atomic_add_fetch(&launch->session->policy->not_verified, 1, __ATOMIC_RELAXED);
+    struct tsr_lane_record record = {.kind = TSR_LANE_GRAPH, .function = (uint32_t)instance->id};
+    CUresult result = tsr_instance_mirror_locked(instance, decision.lane, &launch->reason);
+    if (launch->reason)
+        return CUDA_SUCCESS;
+    if (launch->automatic)
+        record.time = tsr_automatic_sample(decision.lane);
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_state();
+    if (result == CUDA_SUCCESS)
+        result = post(launch, instance, decision.lane, &record);
+    if (result == CUDA_ERROR_NOT_SUPPORTED) {
+        launch->reason = TSR_REASON_EXECUTOR;
+        return CUDA_SUCCESS;
+    }
+    launch->taken = true;
+    launch->gpu = decision.device;
+    if (launch->automatic)
+        tsr_automatic_went(decision.lane, launch->ticket);
+    return result;
+}
+
+/* ---- at home ---- */
+
+static bool enter_again(struct tsr_launch *launch, const struct tsr_instance *instance)
+{
+    if (!may_repeat(launch, instance, NULL) || !tsr_order_enter_found(&launch->place, true, &launch->hold))
+        return false;
+    bool stands = tsr_copies_repeat(&instance->proof, &launch->hold);
+    if (!stands)
+        tsr_order_leave(&launch->hold);
+    return stands;
+}
+
+static CUresult enter_known(struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    bool proves = !launch->automatic && instance->known;
+    if (enter_again(launch, instance))
+        return CUDA_SUCCESS;
+    struct tsr_copies_proof proof = begin_proof(instance);
+    struct tsr_copies_use use = use_of(launch, instance, NULL, proves ? &proof : NULL);
+    CUresult result = tsr_copies_enter(&use, &launch->hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (proves)
+        tsr_copies_prove(&proof, &launch->hold);
+    note(launch, instance, NULL, &proof);
+    return CUDA_SUCCESS;
+}
+
+static CUresult enter(struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    if (!tsr_copies_matter()) {
+        CUresult result = tsr_order_enter(launch->stream, false, &launch->hold);
+        if (result != CUDA_SUCCESS || !tsr_copies_matter()) { /* who begins to note waits for us from here on */
+            note(launch, instance, NULL, NULL);
+            return result;
+        }
+        tsr_order_leave(&launch->hold);
+    }
+    return enter_known(launch, instance);
+}
+
+static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    tsr_instance_look_locked(instance, launch->stream, &launch->place);
+    CUresult result = take(launch, instance);
+    if (launch->taken)
+        return result;
+    if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
+        result = tsr_redirect_fork_early(launch);
+    if (result == CUDA_SUCCESS)
+        result = enter(launch, instance);
+    if (launch->automatic && result == CUDA_SUCCESS) {
+        tsr_automatic_went(NULL, launch->ticket);
+        tsr_automatic_begins(launch->stream);
+    }
+    return result;
+}
+
+/* Of a graph that is not known: where a rule sends it. */
+static void ask_late(struct tsr_launch *launch)
+{
+    static struct tsr_function_record unknown = {.decide = {.noted = true}};
+    struct tsr_decide_launch asked = {
+        .grid = launch->grid, .block = launch->block, .stream = launch->stream, .record = launch->place.stream, .graph = true};
+    if (launch->gpu == launch->session->policy->home && tsr_decide(launch->session, &unknown, &asked).leaves)
+        launch->reason = TSR_REASON_GRAPH_MEMORY;
+}
+
+CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec)
+{
+    bool redirecting = tsr_has_role(TSR_REDIRECTING);
+    struct tsr_instance *instance = redirecting ? tsr_instance_find(exec) : NULL;
+    if (redirecting)
+        launch->gpu = tsr_stream_place(launch->stream, &launch->place);
+    launch->captured = redirecting && tsr_is_capturing(launch->stream);
+    if (!redirecting || launch->captured || !instance || launch->gpu != launch->session->policy->home) {
+        if (redirecting && !launch->captured)
+            ask_late(launch);
+        return tsr_copies_enter_all(launch->stream, false, &launch->hold);
+    }
+    launch->known = &instance->stands;
+    pthread_mutex_lock(&instance->lock);
+    CUresult result = redirect_locked(launch, instance);
+    pthread_mutex_unlock(&instance->lock);
+    return result;
+}
+
+void tsr_graph_launched(struct tsr_launch *launch)
+{
+    if (launch->automatic)
+        tsr_redirect_launched(launch);
+}
+
+void tsr_graph_redirect_finish(const struct tsr_launch *launch, CUresult result)
+{
+    const struct tsr_session *session = launch->session;
+    if (result != CUDA_SUCCESS || !session || !tsr_has_role(TSR_REDIRECTING))
+        return;
+    if (!launch->captured && launch->gpu < TSR_GPUS)
+        tsr_session_count(&tsr_session_counts(session)->graphs[launch->gpu], 1);
+    if (launch->reason)
+        tsr_decide_kept(launch->reason);
+}

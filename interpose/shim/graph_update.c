@@ -1,0 +1,96 @@
+/* The wrappers that change instantiated graphs, whose nodes the shim keeps (graph/instance.h). */
+#include "driver/engaged.h"
+#include "driver/real.h"
+#include "graph/instance.h"
+
+#include <string.h>
+
+static void set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    tsr_instance_set_kernel(exec, node, params);
+}
+
+TSR_REDIRECTED(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    CUresult result = tsr_real.cuGraphExecKernelNodeSetParams_v2(exec, node, params);
+    if (result == CUDA_SUCCESS)
+        set_kernel(exec, node, params);
+    return result;
+}
+
+/* The first version has the members that later ones begin with. */
+#undef cuGraphExecKernelNodeSetParams
+TSR_REDIRECTED(cuGraphExecKernelNodeSetParams)(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    CUDA_KERNEL_NODE_PARAMS all = {0};
+    CUresult result = tsr_real.cuGraphExecKernelNodeSetParams(exec, node, params);
+    if (result == CUDA_SUCCESS) {
+        memcpy(&all, params, sizeof *params);
+        set_kernel(exec, node, &all);
+    }
+    return result;
+}
+
+TSR_REDIRECTED(cuGraphExecMemcpyNodeSetParams)(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params,
+                                               CUcontext context)
+{
+    CUresult result = tsr_real.cuGraphExecMemcpyNodeSetParams(exec, node, params, context);
+    if (result == CUDA_SUCCESS)
+        tsr_instance_set_copy(exec, node, params);
+    return result;
+}
+
+TSR_REDIRECTED(cuGraphExecMemsetNodeSetParams)(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params,
+                                               CUcontext context)
+{
+    CUresult result = tsr_real.cuGraphExecMemsetNodeSetParams(exec, node, params, context);
+    if (result == CUDA_SUCCESS)
+        tsr_instance_set_set(exec, node, params);
+    return result;
+}
+
+TSR_REDIRECTED(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
+{
+    CUDA_KERNEL_NODE_PARAMS kernel;
+    CUDA_MEMSET_NODE_PARAMS set;
+    CUresult result = tsr_real.cuGraphExecNodeSetParams(exec, node, params);
+    if (result != CUDA_SUCCESS)
+        return result;
+    switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        memcpy(&kernel, &params->kernel, sizeof kernel); /* later versions add members at the end */
+        set_kernel(exec, node, &kernel);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        tsr_instance_set_copy(exec, node, &params->memcpy.copyParams);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        memcpy(&set, &params->memset, sizeof set);
+        tsr_instance_set_set(exec, node, &set);
+        break;
+    default:
+        tsr_instance_opaque(exec);
+    }
+    return result;
+}
+
+/* Nodes that are not mirrored, so that their graph stays home. */
+#define OTHER(symbol, parameters, arguments)                                                                                   \
+    TSR_REDIRECTED(symbol) parameters                                                                                          \
+    {                                                                                                                          \
+        CUresult result = tsr_real.symbol arguments;                                                                           \
+        if (result == CUDA_SUCCESS)                                                                                            \
+            tsr_instance_opaque(exec);                                                                                         \
+        return result;                                                                                                         \
+    }
+OTHER(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child), (exec, node, child))
+OTHER(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params),
+      (exec, node, params))
+OTHER(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event))
+OTHER(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event))
+OTHER(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
+      (exec, node, params))
+OTHER(cuGraphExecExternalSemaphoresSignalNodeSetParams,
+      (CUgraphExec exec, CUgraphNode node, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params), (exec, node, params))
+OTHER(cuGraphExecExternalSemaphoresWaitNodeSetParams,
+      (CUgraphExec exec, CUgraphNode node, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *params), (exec, node, params))
