@@ -20,7 +20,7 @@ from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
 from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import COPIES, EXECUTORS, Order
-from controlplane.policy.read import in_order, scheduled
+from controlplane.policy.read import in_order, pooled, scheduled
 from controlplane.run import launch, shim, summary
 from controlplane.run.emulation import Emulation
 from controlplane.run.launch import Change
@@ -95,6 +95,17 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         metavar="GPUS",
         help="place each launch by itself on several GPUs, without a policy (experimental): all, how many, or numbers "
         "such as 0,1, of which the first is the program's",
+    )
+    group.add_argument(
+        "--pool",
+        action="store_true",
+        help="the memory of all GPUs is one pool: a program that is larger than its GPU runs as it is (experimental)",
+    )
+    group.add_argument(
+        "--reserve",
+        metavar="SIZE",
+        type=_size,
+        help="with --pool: memory of each GPU that is left to copies and drivers (default: 2GiB)",
     )
     group.add_argument(
         "--verify",
@@ -237,6 +248,10 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
     if options.order is not None and policy is None:
         raise ConfigError("--order is about launches that run elsewhere", expected="--policy with a policy file")
+    if options.pool and policy is None:
+        raise ConfigError("--pool is about the memory of several GPUs", expected="--gpus all, or --policy with a file")
+    if options.reserve is not None and not options.pool:
+        raise ConfigError("--reserve is about the pool of --pool", expected="--pool")
     calls = _is_observed(options)
     if policy is not None and policy.memory_place == COPIES:
         options.analyze = True  # launches go elsewhere only if it is known what they touch
@@ -304,6 +319,10 @@ def _policy(options: argparse.Namespace, emulation: Emulation | None) -> Policy:
         policy = replace(policy, verify=options.verify)
     if options.order is not None:
         policy = in_order(policy, Order(options.order))
+    if options.pool:
+        policy = pooled(policy, options.reserve)
+    if policy.pool and policy.verify:
+        raise ConfigError("in a pool two GPUs may share the copy of memory that --verify compares", expected="no pool")
     if not policy.says_memory:
         policy = with_usual_memory(policy, _against_copies(options))
     if options.check_writes is not None and policy.memory_place == COPIES:

@@ -20,6 +20,7 @@ from controlplane.policy.language import (
     MOST,
     MOVE_AFTER,
     PATTERN_BYTES,
+    RESERVE,
     RULES,
     Executor,
     Interval,
@@ -78,6 +79,7 @@ def policy_of(root: Value) -> Policy:
     verify, verify_limit = take(entries, "verify", _verify, unverified)
     log = take(entries, "log", lambda value: Log(value.choice(frozenset(log.value for log in Log))), Log.OFF)
     memory = take(entries, "memory", lambda value: _memory(value, gpus), (FOLLOW, MOVE_AFTER))
+    pool, reserve_bytes = take(entries, "memory", _pool, (False, RESERVE))
     consent = take(entries, "disassemble", lambda value: Consent(value.choice(CONSENTS)), Consent.OPEN)
     policy = Policy(
         root.file,
@@ -93,6 +95,8 @@ def policy_of(root: Value) -> Policy:
         use_observed=take(entries, "analysis", _uses_observed, otherwise=False),
         devices_line=entries["devices"].line,
         says_order="order" in entries,
+        pool=pool,
+        reserve_bytes=reserve_bytes,
     )
     if root.count():  # what keys say together, only of a policy whose keys are right
         take(entries, "order", _order, None)
@@ -158,6 +162,8 @@ def _uses_observed(value: Value) -> bool:
 def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:
     """Where it lies, and when it moves."""
     entries = value.mapping(schema.MEMORY)
+    if "place" not in entries and _is_pool(entries):
+        return COPIES, MOVE_AFTER
     if "place" not in entries:
         raise value.error("'place' is missing", "memory: {place: follow}, {place: home} or {place: 1}")
     place = entries["place"]
@@ -169,6 +175,29 @@ def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:
     if place.text() == "copies":
         return COPIES, MOVE_AFTER
     return _place(place, gpus, "copies, follow, home", "for memory"), MOVE_AFTER
+
+
+def _is_pool(entries: Mapping[str, Value]) -> bool:
+    return "pool" in entries and entries["pool"].flag()
+
+
+def _pool(value: Value) -> tuple[bool, int]:
+    """Whether there is one, and what it leaves of each GPU."""
+    entries = value.mapping(schema.MEMORY)
+    pool = _is_pool(entries)
+    if pool and "place" in entries and entries["place"].text() != "copies":
+        raise entries["place"].error("in a pool GPUs have copies of what others own", "place: copies")
+    if "reserve" in entries and not pool:
+        raise entries["reserve"].error("only a pool leaves memory to copies", "pool: true")
+    return pool, _size(entries["reserve"]) if "reserve" in entries else RESERVE
+
+
+def pooled(policy: Policy, reserve_bytes: int | None) -> Policy:
+    """The same with a pool. reserve_bytes: None: what the policy says. Raises ConfigError."""
+    if policy.says_memory and policy.memory_place != COPIES:
+        raise ConfigError("in a pool GPUs have copies of what others own", expected="memory: {place: copies}")
+    reserve = policy.reserve_bytes if reserve_bytes is None else reserve_bytes
+    return replace(policy, memory_place=COPIES, why_no_copies="", says_memory=True, pool=True, reserve_bytes=reserve)
 
 
 def _verify(value: Value) -> tuple[int, int | None]:

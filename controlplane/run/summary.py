@@ -13,7 +13,7 @@ from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile
 from controlplane.policy import Launches
 from controlplane.policy.reasons import told
-from controlplane.policy.table import Copies, Schedule
+from controlplane.policy.table import Copies, Pool, Schedule
 
 if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
@@ -136,6 +136,8 @@ def to_json(
         if launches.schedule is not None:
             schedule = launches.schedule
             data["schedule"] = {**asdict(schedule), "gain": schedule.gain, "promised": schedule.promised}
+        if launches.pool is not None:
+            data["pool"] = asdict(launches.pool)
         if launches.given_streams or launches.given_threads:
             data["given"] = {"streams": launches.given_streams, "threads": launches.given_threads}
         data["kept_home_by_reason"] = launches.kept_reasons
@@ -185,6 +187,8 @@ def to_text(
                 f"  memory away from home: {created or 'none'} when it was allocated; {launches.moved} times memory "
                 f"moved to another GPU, {amount(launches.moved_bytes)}"
             )
+        if launches.pool is not None:
+            parts += _pool(launches.pool)
         if launches.why_no_copies:
             parts.append(f"  GPUs have no copies of memory: {launches.why_no_copies}")
         if launches.shared is not None:
@@ -201,6 +205,20 @@ PAIRS = {
     "wrong": "copies arrive wrong, so these GPUs are used without peer access",
     "failed": "whether copies arrive right could not be found out; they are taken to",
 }
+
+
+def _pool(pool: Pool) -> Iterator[str]:
+    shares = ", ".join(f"GPU {part.gpu}: {amount(part.most_owned_bytes)} of {amount(part.bytes)}" for part in pool.gpus)
+    left = amount(pool.reserve_bytes)
+    yield f"  the program's memory in the pool, at most: {shares}; of each GPU, {left} are left to copies"
+    if pool.split:
+        yield f"  allocations that lie on several GPUs, because none had room for all: {pool.split}"
+    if pool.passed:
+        yield f"  memory that went to another GPU, for balance: {pool.passed} times, {amount(pool.passed_bytes)}"
+    if pool.given_back:
+        yield f"  copies that made room for something else: {pool.given_back}, {amount(pool.given_back_bytes)}"
+    if pool.refused:
+        yield f"  allocations that found no room in the pool: {pool.refused}"
 
 
 def _copies(copies: Copies, waited_ns: int | None) -> Iterator[str]:

@@ -12,6 +12,7 @@
 #include "order/gate.h"
 #include "memory/quiet.h"
 #include "memory/home.h"
+#include "memory/owners.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -210,7 +211,7 @@ static bool prepare_locked(struct tsr_verify_launch *launch)
 bool tsr_verify_begin(struct tsr_verify_launch *launch)
 {
     bool ready = false;
-    if (tsr_gate_watched && tsr_memory_at_home()) {
+    if (tsr_gate_watched && tsr_memory_at_home() && !tsr_owners_are_wanted()) { /* where two GPUs may share one copy */
         launch->mode = tsr_memory_relax_begin();
         tsr_memory_lock();
         ready = prepare_locked(launch);

@@ -26,7 +26,7 @@ from controlplane.policy import (
 )
 from controlplane.policy.explain import explain_memory, used_gpus, with_usual_memory
 from controlplane.policy.language import BY_STREAM, BY_THREAD, COPIES, FOLLOW, GPUS, Order
-from controlplane.policy.read import in_order
+from controlplane.policy.read import in_order, pooled
 from controlplane.policy.table import RuleUse
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
@@ -78,6 +78,9 @@ def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
         (SMALLEST + "memory: {move_after: 3}\n", 7, "'place' is missing"),
         (SMALLEST + "memory: {place: follow, move_after: -1}\n", 7, "'-1' is not usable here"),
         (SMALLEST + "memory: {place: home, move_after: 3}\n", 7, "only memory that follows its use moves"),
+        (SMALLEST + "memory: {place: follow, pool: true}\n", 7, "GPUs have copies of what others own"),
+        (SMALLEST + "memory: {place: copies, reserve: 1GiB}\n", 7, "only a pool leaves memory to copies"),
+        (SMALLEST + "memory: {pool: maybe}\n", 7, "'maybe' is not known"),
         (SMALLEST + "disassemble: some\n", 7, "'some' is not known"),
         (SMALLEST + "analysis: {observed: maybe}\n", 7, "'maybe' is not known"),
         (SMALLEST + "analysis: {probes: use}\n", 7, "unknown key 'probes'"),
@@ -319,6 +322,20 @@ def table_of(policy: Policy) -> tuple[Any, Any]:
 def text_of(table: Any, place: int) -> str:
     ffi, _ = records.header("policy.h")
     return bytes(ffi.buffer(table.text))[place:].split(b"\0")[0].decode()
+
+
+def test_a_pool(tmp_path: Path) -> None:
+    policy = read_policy(written(tmp_path, SMALLEST + "memory: {pool: true, reserve: 512MiB}\n"))
+    assert (policy.memory_place, policy.pool, policy.reserve_bytes) == (COPIES, True, 512 << 20)
+    record, _ = table_of(policy)
+    assert (record.memory_pool, record.memory_reserve_bytes) == (1, 512 << 20)
+    assert pooled(policy, None) == policy
+    assert pooled(policy, 1 << 30).reserve_bytes == 1 << 30
+    plain = read_policy(written(tmp_path, SMALLEST))
+    assert not plain.pool
+    assert pooled(plain, None).reserve_bytes == 2 << 30
+    with pytest.raises(ConfigError, match="copies of what others own"):
+        pooled(read_policy(written(tmp_path, SMALLEST + "memory: {place: home}\n")), None)
 
 
 def test_the_table_holds_what_the_policy_says(tmp_path: Path) -> None:
