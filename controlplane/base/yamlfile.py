@@ -44,7 +44,7 @@ class Mistakes:
     cut: list[Node] = field(default_factory=list)  # mappings that lack what was wrong in them
 
     def note(self, error: ConfigError) -> None:
-        """Once, also of what two readers read. A mapping's other mistake, such as a key that it lacks, may come of the first."""
+        """Once, if two readers find it. A mapping's other mistake, as a key that it lacks, may come of the first."""
         follows = isinstance(error, NodeError) and any(error.node is each for each in self.cut)
         if not follows and str(error) not in map(str, self.found):
             self.found.append(error)
