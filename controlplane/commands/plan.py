@@ -11,7 +11,6 @@ from pathlib import Path
 from controlplane.commands.simulate import on_devices
 from ptxtools.errors import ConfigError
 
-HELP = "plan where the launches of a profiled program run: the placement, how far it is from the best one, what limits"
 OBJECTIVES = ("throughput", "latency", "cost", "energy")
 MOST_REQUESTS = 4096
 

@@ -1,4 +1,4 @@
-"""Reading a policy file. Every complaint is a ConfigError with file, line and what was expected."""
+"""Reading a policy file. Every mistake is a ConfigError with file, line, key and what was expected; all are told."""
 
 import difflib
 import re
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from controlplane.base.yamlfile import Value, read
+from controlplane.base.yamlfile import Value, read_whole, take
 from controlplane.policy import schema
 from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import (
@@ -48,7 +48,7 @@ RANGE = re.compile(r"([0-9]+)\s*\.\.\s*([0-9]+)")
 def read_policy(file: Path) -> Policy:
     """Reads a policy file. Raises ConfigError."""
     before = signature(file)
-    return replace(policy_of(read(file)), signature=before)
+    return replace(read_whole(file, policy_of), signature=before)
 
 
 def signature(file: Path) -> Signature | None:
@@ -66,20 +66,21 @@ def policy_of(root: Value) -> Policy:
     for key in ("version", "devices"):
         if key not in entries:
             raise root.error(f"{key!r} is missing", "version: 1 and devices: {home: 0, executors: [1]}")
-    if entries["version"].text() != "1":
-        raise entries["version"].error(f"version {entries['version'].text()} is not known", "version: 1")
-    home, executors = _devices(entries["devices"])
-    gpus = (home, *(executor.device for executor in executors))
-    rules = _rules(entries["rules"], gpus) if "rules" in entries else ()
-    default = _device(entries["default"], gpus) if "default" in entries else home
-    verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
-    log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
-    says_memory = "memory" in entries
-    memory = _memory(entries["memory"], gpus) if says_memory else (FOLLOW, MOVE_AFTER)
-    pool, reserve_bytes = _pool(entries["memory"]) if says_memory else (False, RESERVE)
-    consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
-    observed = "analysis" in entries and _uses_observed(entries["analysis"])
-    line = entries["devices"].line
+    take(entries, "version", _version, None)
+    before = root.count()
+    nothing: tuple[int, tuple[Executor, ...]] = 0, ()
+    home, executors = take(entries, "devices", _devices, nothing)
+    are_known = root.count() == before
+    gpus = (home, *(executor.device for executor in executors)) if are_known else tuple(range(GPUS))
+    no_rules: tuple[Rule, ...] = ()
+    rules = take(entries, "rules", lambda value: _rules(value, gpus), no_rules)
+    default = take(entries, "default", lambda value: _device(value, gpus), home)
+    unverified: tuple[int, int | None] = 0, None
+    verify, verify_limit = take(entries, "verify", _verify, unverified)
+    log = take(entries, "log", lambda value: Log(value.choice(frozenset(log.value for log in Log))), Log.OFF)
+    usual = (FOLLOW, MOVE_AFTER), (False, RESERVE)
+    memory, (pool, reserve_bytes) = take(entries, "memory", lambda value: (_memory(value, gpus), _pool(value)), usual)
+    consent = take(entries, "disassemble", lambda value: Consent(value.choice(CONSENTS)), Consent.OPEN)
     policy = Policy(
         root.file,
         home,
@@ -91,16 +92,24 @@ def policy_of(root: Value) -> Policy:
         verify_limit,
         *memory,
         disassemble=consent,
-        use_observed=observed,
-        devices_line=line,
+        use_observed=take(entries, "analysis", _uses_observed, otherwise=False),
+        devices_line=entries["devices"].line,
         says_order="order" in entries,
         pool=pool,
         reserve_bytes=reserve_bytes,
     )
-    policy = policy if says_memory else with_usual_memory(replace(policy, says_memory=False))
+    if root.count():  # what keys say together, only of a policy whose keys are right
+        take(entries, "order", _order, None)
+        return policy
+    policy = policy if "memory" in entries else with_usual_memory(replace(policy, says_memory=False))
     if "schedule" in entries:
         return _scheduled(policy, entries)
     return in_order(policy, _order(entries["order"]), entries["order"].line) if "order" in entries else policy
+
+
+def _version(value: Value) -> None:
+    if value.text() != "1":
+        raise value.error(f"version {value.text()} is not known", "version: 1")
 
 
 def scheduled(home: int, others: Sequence[int]) -> Policy:
@@ -208,7 +217,9 @@ def _devices(value: Value) -> tuple[int, tuple[Executor, ...]]:
         raise value.error("'executors' is missing", "executors: a list of GPU numbers")
     seen: list[Executor] = []
     for item in entries["executors"].sequence():
-        executor = _executor(item)
+        executor = item.attempt(_executor, None)
+        if executor is None:
+            continue
         if executor.device in (home, *(other.device for other in seen)):
             raise item.error(f"GPU {executor.device} is named before", "each GPU once, and not the home GPU")
         seen.append(executor)
@@ -223,8 +234,8 @@ def _executor(value: Value) -> Executor:
     entries = value.mapping(schema.EXECUTOR)
     if "gpu" not in entries:
         raise value.error("the executor does not say which GPU it uses", "gpu: a GPU number")
-    sm_limit = entries["sm_limit"].integer(1, 4096) if "sm_limit" in entries else None
-    memory_limit = _size(entries["memory_limit"]) if "memory_limit" in entries else None
+    sm_limit = take(entries, "sm_limit", lambda each: each.integer(1, 4096), None)
+    memory_limit = take(entries, "memory_limit", _size, None)
     return Executor(entries["gpu"].integer(0, GPUS - 1), sm_limit, memory_limit)
 
 
@@ -248,7 +259,8 @@ def _rules(value: Value, gpus: tuple[int, ...]) -> tuple[Rule, ...]:
     rules = list(value.sequence())
     if len(rules) > RULES:
         raise value.error(f"{len(rules)} rules are too many", f"at most {RULES}")
-    return tuple(_rule(each, gpus) for each in rules)
+    read = (each.attempt(lambda value: _rule(value, gpus), None) for each in rules)
+    return tuple(each for each in read if each is not None)
 
 
 def _rule(value: Value, gpus: tuple[int, ...]) -> Rule:
@@ -258,7 +270,8 @@ def _rule(value: Value, gpus: tuple[int, ...]) -> Rule:
             raise value.error(
                 f"the rule has no {key!r}", 'match: {function: "glob"} and device: a GPU, home, by_stream or by_thread'
             )
-    return Rule(_match(entries["match"]), _device(entries["device"], gpus), value.line)
+    match = take(entries, "match", _match, Match())
+    return Rule(match, take(entries, "device", lambda each: _device(each, gpus), gpus[0]), value.line)
 
 
 def _match(value: Value) -> Match:
@@ -267,7 +280,7 @@ def _match(value: Value) -> Match:
         raise value.error("nothing to match", 'at least one condition; function: "*" matches every launch')
 
     def at(key: str, reader: Callable[[Value], T]) -> T | None:
-        return reader(entries[key]) if key in entries else None
+        return take(entries, key, reader, None)
 
     grid = at("grid", _grid) or {}
     return Match(

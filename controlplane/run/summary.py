@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from controlplane.base.demangle import short
 from controlplane.base.tables import amount, duration, table
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile
 from controlplane.policy import Launches
+from controlplane.policy.reasons import told
 from controlplane.policy.table import Copies, Pool, Schedule
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from controlplane.run.checks import CheckReport
 
 LARGEST_KERNELS = 20
+NAME = 70  # letters of a kernel's
 LEAST_GAIN = 0.02
 MUCH_UNKNOWN = 0.05
 PULLS = {
@@ -170,6 +173,7 @@ def to_text(
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
         because = f" ({reasons})" if reasons else ""
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
+        parts += [f"    {each}" for each in told(launches.kept_reasons)]
         if launches.schedule is not None:
             parts.append(f"  {gained(launches.schedule)}")
         parts += [f"  {each}" for each in _given(launches)]
@@ -297,7 +301,7 @@ def _machine(summary: Summary, *, with_kernels: bool) -> list[str]:
     if summary.kernels and with_kernels:
         shown = sorted(summary.kernels, key=lambda row: -row.virtual_ns)[:LARGEST_KERNELS]
         shown.sort(key=lambda row: row.device)
-        rows = [(str(row.device), row.name, str(row.launches), duration(row.virtual_ns)) for row in shown]
+        rows = [(str(row.device), short(row.name, NAME), str(row.launches), duration(row.virtual_ns)) for row in shown]
         parts += ["", *table([("GPU", "kernel", "launches", "time"), *rows], right=(0, 2, 3))]
         if len(shown) < len(summary.kernels):
             parts.append(f"and {len(summary.kernels) - len(shown)} more kernels")

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/demangle.h"
 #include "base/log.h"
 #include "memory/allocation.h"
 #include "memory/arena.h"
@@ -105,7 +106,7 @@ static void report_locked(const struct tsr_verify_launch *launch, const struct t
     CUdeviceptr base = allocation ? allocation->address : difference->address, pointer;
     int parameter = parameter_of(launch, base, difference->address, &pointer);
     unsigned long long offset = difference->address - pointer, bytes = difference->bytes;
-    const char *name = launch->function->name;
+    const char *name = TSR_KERNEL_NAME(launch->function->name);
     if (parameter >= 0)
         tsr_error(
             "verify: %s gives other bytes on GPU %u than at home: parameter %d, byte %llu behind its address is %02x, at home "

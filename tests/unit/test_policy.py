@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.base.yamlfile import MistakesError
 from controlplane.policy import (
     Executor,
     Interval,
@@ -92,6 +93,52 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, 
     assert caught.value.line == line
     assert message in caught.value.message
     assert caught.value.expected
+
+
+WRONG = """\
+version: 2
+devices: {home: 0, executors: [1, 99, {gpu: 2, sm_limit: 0, memory_limit: much}]}
+rules:
+  - {match: {funktion: "*"}, device: 7}
+  - {match: {function: "a[", grid: {blocks: many}}, device: away}
+  - {match: {}, device: 1, divice: 2}
+  - {match: {function: good}}
+defualt: home
+log: all
+memory: {place: 9}
+"""
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    """Each with line, key and what is allowed. What follows from another mistake is none: GPU 7 may be one of those."""
+    with pytest.raises(MistakesError) as caught:
+        read_policy(written(tmp_path, WRONG))
+    mistakes = caught.value.mistakes
+    assert [each.line for each in mistakes] == sorted(each.line or 0 for each in mistakes)
+    assert sorted((each.line, each.message.partition(":")[0]) for each in mistakes) == [
+        (1, "version"),
+        (2, "devices.executors"),
+        (2, "devices.executors.memory_limit"),
+        (2, "devices.executors.sm_limit"),
+        (4, "rules.match"),
+        (5, "rules.device"),
+        (5, "rules.match.function"),
+        (5, "rules.match.grid.blocks"),
+        (6, "rules"),
+        (6, "rules.match"),
+        (7, "rules"),
+        (8, "unknown key 'defualt', did you mean 'default'?"),
+        (9, "log"),
+    ]
+    assert all(each.expected and str(each) in str(caught.value) for each in mistakes)
+
+
+def test_of_many_mistakes_the_first_are_told(tmp_path: Path) -> None:
+    text = SMALLEST + "".join(f"wrong{number}: 1\n" for number in range(30))
+    with pytest.raises(MistakesError, match="has 30 mistakes:") as caught:
+        read_policy(written(tmp_path, text))
+    assert str(caught.value).count("\n") == 21
+    assert str(caught.value).endswith("and 10 more")
 
 
 def test_a_rule_may_give_streams_or_threads_a_gpu(tmp_path: Path) -> None:
