@@ -19,7 +19,7 @@ from controlplane.machine import driver, gpus
 from ptxtools import native
 from ptxtools.errors import ConfigError
 
-PACKAGES = ("cffi", "networkx", "numpy", "PyYAML")
+PACKAGES = ("cffi", "networkx", "numpy", "ortools", "PyYAML")
 OPTIONAL = {
     "nvidia-cuda-nvdisasm": "what machine code reads and writes stays unknown: pip install nvidia-cuda-nvdisasm",
     "zstandard": "what kernels in compressed GPU code read and write stays unknown: pip install zstandard",

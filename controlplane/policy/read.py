@@ -78,8 +78,8 @@ def policy_of(root: Value) -> Policy:
     unverified: tuple[int, int | None] = 0, None
     verify, verify_limit = take(entries, "verify", _verify, unverified)
     log = take(entries, "log", lambda value: Log(value.choice(frozenset(log.value for log in Log))), Log.OFF)
-    memory = take(entries, "memory", lambda value: _memory(value, gpus), (FOLLOW, MOVE_AFTER))
-    pool, reserve_bytes = take(entries, "memory", _pool, (False, RESERVE))
+    usual = (FOLLOW, MOVE_AFTER), (False, RESERVE)
+    memory, (pool, reserve_bytes) = take(entries, "memory", lambda value: (_memory(value, gpus), _pool(value)), usual)
     consent = take(entries, "disassemble", lambda value: Consent(value.choice(CONSENTS)), Consent.OPEN)
     policy = Policy(
         root.file,
