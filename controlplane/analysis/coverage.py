@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TypeAlias
 
@@ -21,7 +20,8 @@ from controlplane.analysis.operands import tensors
 from controlplane.analysis.pointers import FOLLOWED, Kernel, Pointers
 from controlplane.analysis.result import Analysis
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, events, used
-from controlplane.base.demangle import demangle
+from controlplane.base.demangle import is_named
+from controlplane.base.screen import Progress
 from controlplane.observe.trace import Trace
 from ptxtools.access import flat
 from ptxtools.access.template import AccessKind
@@ -221,10 +221,6 @@ def _lost(process: Used) -> int:
     return max(sum(counters.launches) + counters.captured - recorded, 0)
 
 
-def matches(name: str, pattern: str) -> bool:
-    return pattern == "*" or fnmatchcase(name, pattern) or fnmatchcase(demangle(name), pattern)
-
-
 def analyse_all(
     processes: Iterable[Used], images: Images, analyst: Analyst, pattern: str, say: Callable[[str], None]
 ) -> dict[Key, Analysis]:
@@ -233,7 +229,7 @@ def analyse_all(
     for process in processes:
         for function in process.functions.values():
             key = function.key
-            if key is None or key in found or key in missing or not matches(function.name, pattern):
+            if key is None or key in found or key in missing or not is_named(function.name, pattern):
                 continue
             analysis = analyst.remembered(key)
             if analysis is None:
@@ -242,14 +238,20 @@ def analyse_all(
                 found[key] = analysis
     if missing:
         say(f"{len(missing)} functions are not in the cache and are analysed now")
-    for key, process in missing.items():
-        opened = images.of(process.traced, key)
-        if opened is None:
-            found[key] = Analysis(unknown_description(key.function, LOST_CODE))
-        else:
-            analyst.make(key, opened, partial(found.__setitem__, key))
-    analyst.pool.wait(WAIT_SECONDS)
-    analyst.pool.finish()
+    with Progress("functions analysed", len(missing)) as progress:
+
+        def keep(key: Key, analysis: Analysis) -> None:
+            found[key] = analysis
+            progress.step()
+
+        for key, process in missing.items():
+            opened = images.of(process.traced, key)
+            if opened is None:
+                keep(key, Analysis(unknown_description(key.function, LOST_CODE)))
+            else:
+                analyst.make(key, opened, partial(keep, key))
+        analyst.pool.wait(WAIT_SECONDS)
+        analyst.pool.finish()
     return found
 
 
@@ -257,7 +259,7 @@ def count(
     process: Used, analyses: dict[Key, Analysis], found: dict[tuple[str, Key | None], FunctionCoverage], pattern: str
 ) -> None:
     for function in process.functions.values():
-        if not matches(function.name, pattern):
+        if not is_named(function.name, pattern):
             continue
         at = (function.name, function.key)
         if at not in found:

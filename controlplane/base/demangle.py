@@ -1,6 +1,7 @@
 """Kernel names for people: what the C++ library of this machine makes of a mangled name, and short forms."""
 
 import ctypes
+from fnmatch import fnmatchcase
 from functools import cache
 
 from ptxtools.errors import InternalError
@@ -61,6 +62,11 @@ def names(name: str) -> tuple[str, ...]:
     """
     declaration = demangle(name)
     return (name,) if declaration == name else (name, declaration, plain(declaration))
+
+
+def is_named(name: str, glob: str) -> bool:
+    """Whether the glob matches one of the names."""
+    return glob == "*" or any(fnmatchcase(each, glob) for each in names(name))
 
 
 def plain(declaration: str) -> str:

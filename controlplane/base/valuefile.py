@@ -70,7 +70,8 @@ def unpack(data: bytes, of: type[Value], schema: str, file: Path, *, again: str)
     except UnicodeDecodeError as wrong:
         raise error(f"offset {wrong.start}: this is no text, and no {kind}", f"a {kind} of Tessera") from wrong
     except json.JSONDecodeError as wrong:
-        if data.lstrip()[:1] == b"{" and wrong.pos >= len(data.rstrip()) - 1:
+        rest = wrong.doc[wrong.pos :].strip()
+        if data.lstrip()[:1] == b"{" and (len(rest) <= 1 or rest.isalpha()):  # inside of true, false or null, too
             raise error(f"column {wrong.colno}: it was cut off", f"a whole {kind}", wrong.lineno) from wrong
         raise error(f"column {wrong.colno}: {wrong.msg}", f"a {kind} of Tessera, as JSON", wrong.lineno) from wrong
     except RecursionError as wrong:

@@ -1,13 +1,13 @@
 """`tessera analyze`: what the kernels of a file or of a trace read and write, and the ranges of bytes of one launch."""
 
 import argparse
-import fnmatch
 import json
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 from controlplane.analysis.describe import describe, reasons
+from controlplane.base.demangle import demangle, is_named
 from controlplane.commands.analyze_trace import run_cache, run_trace
 from ptxtools.access.build import build
 from ptxtools.access.summary import Summary, summarise
@@ -20,7 +20,6 @@ from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, Range, Result, evaluate
 from ptxtools.reader import Parameter, read
 
-HELP = "say what the kernels of a PTX text, fat binary, cubin or executable read and write"
 _NEWEST = 1000
 _KEYS = {"first": 14, "last": 14, "stride": 10, "width": 10}  # of a range, with their columns' widths
 
@@ -90,10 +89,10 @@ def _kernels(file: Path, architecture: int, pattern: str, consent: Consent) -> l
     for code in _codes(file, architecture):
         if code.text is not None:
             module = read(code.text)
-            wanted = (each for each in module.kernels if fnmatch.fnmatchcase(each.name, pattern))
+            wanted = (each for each in module.kernels if is_named(each.name, pattern))
             found += [(build(module, function), list(function.parameters)) for function in wanted]
         elif code.cubin is not None:
-            made = templates(code.cubin, lambda name: fnmatch.fnmatchcase(name, pattern), refusal)
+            made = templates(code.cubin, lambda name: is_named(name, pattern), refusal)
             found += [(template, _slots(template)) for template in made]
     if not found:
         raise ConfigError(f"no kernel in it matches '{pattern}'", expected="another pattern", file=file)
@@ -159,7 +158,7 @@ def _print_summaries(summaries: Sequence[Summary], as_json: bool) -> None:
 
 
 def _summary_text(summary: Summary) -> str:
-    lines = [f"{summary.name}  [{summary.tier}]"]
+    lines = [f"{demangle(summary.name)}  [{summary.tier}]"]
     for use in summary.parameters:
         named = {"reads": use.reads, "writes": use.writes, "atomics": use.atomics, "indirect": use.indirect}
         used = ", ".join(name for name, is_so in named.items() if is_so)
@@ -176,7 +175,7 @@ def _print_launch(summary: Summary, result: Result, as_json: bool) -> None:
         report = {"functions": [describe(summary)], "ranges": ranges, "unknown": reasons(result.unknown)}
         print(json.dumps(report, indent=2))
         return
-    print(summary.name)
+    print(demangle(summary.name))
     print(f"  {'kind':7} {'base':24} " + " ".join(f"{key:>{columns}}" for key, columns in _KEYS.items()))
     for each in result.ranges:
         entry = _range_json(each)

@@ -7,8 +7,6 @@ from controlplane.machine import emulate
 from controlplane.machine.catalogue import Gpu, Link, catalogue
 from controlplane.machine.emulate import Machine
 
-HELP = "list the GPUs that can be emulated, or the machine that an --emulate argument describes"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", nargs="?", metavar="SPEC", help=emulate.SPEC)

@@ -14,7 +14,6 @@ from controlplane.machine.doctor import Report, State
 from controlplane.machine.gpus import Gpu, Link
 from ptxtools.errors import InternalError, TesseraError
 
-HELP = "look for what Tessera needs: driver, GPUs, links, its own parts; the exit code tells"
 VERDICTS = {
     State.OK: "Everything is usable.",
     State.NOTE: "Everything is usable; the notes say what could be better.",

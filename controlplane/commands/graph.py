@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ptxtools.errors import ConfigError
 
-HELP = "show what depends on what in a trace, how much of it could run at once on several GPUs, and why not more"
 MOST_GPUS = 16
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from controlplane.commands.simulate import on_devices
 from ptxtools.errors import ConfigError
 
-HELP = "plan where the launches of a profiled program run: the placement, how far it is from the best one, what limits"
 OBJECTIVES = ("throughput", "latency", "cost", "energy")
 MOST_REQUESTS = 4096
 
@@ -28,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices",
         metavar="SPEC",
-        help="for these GPUs, as for tessera-run --emulate: h100,l40s (default: the profile's)",
+        help="for these GPUs, as for tessera run --emulate: h100,l40s (default: the profile's)",
     )
     parser.add_argument("--price", metavar="GPU=DOLLARS", action="append", default=[], help="of an hour")
     parser.add_argument("--power", metavar="GPU=WATTS[:IDLE]", action="append", default=[], help="when it works")

@@ -30,8 +30,6 @@ from ptxtools.machine.consent import Consent
 if TYPE_CHECKING:
     from controlplane.policy.trial import Trial
 
-HELP = "explain and check a policy, or print the language of policies as JSON Schema"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from controlplane.analysis.probe import Probe
     from controlplane.analysis.probing import FunctionProbes
 
-HELP = "make launches of a trace whose ranges are unknown again, on poisoned memory, and say what they write"
 MOST_RANGES = 4
 
 

@@ -14,8 +14,6 @@ from ptxtools.errors import ConfigError
 if TYPE_CHECKING:
     from controlplane.profile.model import Profile
 
-HELP = "show a profile of tessera-run --profile, or make one of a trace"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")

@@ -13,7 +13,6 @@ from ptxtools.errors import ConfigError
 if TYPE_CHECKING:
     from controlplane.profile.model import Profile
 
-HELP = "write one page for a browser: what a program does, where it would run on several GPUs, and what that brings"
 TRACE = b"TSRTRACE"
 PLAN = b'"tessera.plan/'
 OPERATIONS = 60_000  # that are simulated for each placement

@@ -13,25 +13,28 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.base import screen
 from controlplane.commands.split import STATS_FILE, split
+from controlplane.commands.words import Parser
 from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
 from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import COPIES, EXECUTORS, Order
-from controlplane.policy.read import in_order, scheduled
+from controlplane.policy.read import in_order, pooled, scheduled
 from controlplane.run import launch, shim, summary
-from controlplane.run.checks import Asked, CheckReport, Checks, home_policy
 from controlplane.run.emulation import Emulation
 from controlplane.run.launch import Change
 from controlplane.run.numbers import Present, Question, emulated
 from controlplane.run.outputs import Output
-from controlplane.run.redirect import Redirection
+from controlplane.run.redirect import Redirection, home_policy
+from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
 from ptxtools.errors import ConfigError, TesseraError
 from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
+    from controlplane.run.checks import CheckReport, Checks
     from controlplane.run.observation import Observation
 
 NAME = "tessera-run"
@@ -51,12 +54,12 @@ class Outcome:
     analysis: AnalysisReport | None
 
 
-def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
-        prog=NAME,
-        usage=f"{NAME} [options] -- program [argument ...]",
+def parser(name: str = NAME) -> argparse.ArgumentParser:
+    result = Parser(
+        prog=name,
+        usage=f"{name} [options] -- program [argument ...]",
         description="Run an unmodified CUDA program. Ends with its exit code, or 128 + n if signal n ended it; with 3 "
-        "if it ended with 0 but a check that was asked for checked nothing.",
+        "if it ended with 0 but a check that was asked for checked nothing (--strict: or failed).",
         allow_abbrev=False,
     )
     _add_place(result.add_argument_group("where the program runs", "without any: on the machine's own driver"))
@@ -92,6 +95,17 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         metavar="GPUS",
         help="place each launch by itself on several GPUs, without a policy (experimental): all, how many, or numbers "
         "such as 0,1, of which the first is the program's",
+    )
+    group.add_argument(
+        "--pool",
+        action="store_true",
+        help="the memory of all GPUs is one pool: a program that is larger than its GPU runs as it is (experimental)",
+    )
+    group.add_argument(
+        "--reserve",
+        metavar="SIZE",
+        type=_size,
+        help="with --pool: memory of each GPU that is left to copies and drivers (default: 2GiB)",
     )
     group.add_argument(
         "--verify",
@@ -190,20 +204,26 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--check-memory", metavar="SIZE", type=_size, default=0, help="GPU memory for copies at most (default: any)"
     )
+    group.add_argument(
+        "--strict",
+        action="store_true",
+        help="end with 3, if the program ended with 0, also when a check found a difference, the policy's own verify "
+        "verified nothing, or a rule matched no launch",
+    )
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str], name: str = NAME) -> argparse.Namespace:
     """`command`: the program and its arguments. Errors: ConfigError."""
     words, command = split(arguments)
-    options = parser().parse_args(words)
+    options = parser(name).parse_args(words)
     options.command = command
     return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point. The result is the exit code."""
+def main(arguments: Sequence[str] | None = None, name: str = NAME) -> int:
+    """Entry point. The result is the exit code; name: what was typed."""
     try:
-        return _run(parse(sys.argv[1:] if arguments is None else arguments))
+        return _run(parse(sys.argv[1:] if arguments is None else arguments, name))
     except TesseraError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return error.exit_code
@@ -228,11 +248,17 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
     if options.order is not None and policy is None:
         raise ConfigError("--order is about launches that run elsewhere", expected="--policy with a policy file")
+    if options.pool and policy is None:
+        raise ConfigError("--pool is about the memory of several GPUs", expected="--gpus all, or --policy with a file")
+    if options.reserve is not None and not options.pool:
+        raise ConfigError("--reserve is about the pool of --pool", expected="--pool")
     calls = _is_observed(options)
     if policy is not None and policy.memory_place == COPIES:
         options.analyze = True  # launches go elsewhere only if it is known what they touch
     if options.bounds and policy is None and not _is_checked(options):
         raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
+    if options.strict and policy is None and not _is_checked(options):
+        raise ConfigError("--strict is about rules and checks", expected="--policy, --check-writes or --check-accesses")
     outputs = _outputs(options)
     for output in outputs:
         output.check()
@@ -241,7 +267,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.profile is not None:
         return _profiled(emulation, policy, options, outputs)
     outcome = _execute(emulation, policy, options, calls)
-    return _end(emulation, outcome, options, outputs, [])
+    return _end(emulation, policy, outcome, options, outputs, [])
 
 
 def _profiled(
@@ -261,22 +287,27 @@ def _profiled(
         home, consent = 0 if policy is None else policy.home, _consent(policy, options.disassemble)
         command = shlex.join(options.command)
         fault = profiling.write(command, Output(PROFILE, options.profile), emulation, driver, home, limits, consent)
-    return _end(emulation, outcome, options, outputs, [] if fault is None else [fault])
+    return _end(emulation, policy, outcome, options, outputs, [] if fault is None else [fault])
 
 
 def _end(
     emulation: Emulation | None,
+    policy: Policy | None,
     outcome: Outcome,
     options: argparse.Namespace,
     outputs: Sequence[Output],
     faults: Sequence[str],
 ) -> int:
     """Says what there is to say; the exit code."""
-    missing = [*unchecked(outcome.launches, outcome.checks, outcome.analysis, options.verify), *faults]
+    verify = policy.verify if options.strict and policy is not None else options.verify
+    missing = [*unchecked(outcome.launches, outcome.checks, outcome.analysis, verify), *faults]
     _report(emulation, outcome, options, [each for each in outputs if each.option != PROFILE])
     for each in missing:
-        print(f"{NAME}: {each}", file=sys.stderr)
-    return EXIT_CODE if missing and outcome.code == 0 else outcome.code
+        screen.show(f"{NAME}: {each}\n", sys.stderr)
+    failed = list(failures(outcome.launches, outcome.checks)) if options.strict else []
+    for each in failed:
+        screen.show(f"{NAME}: --strict: {each}\n", sys.stderr)
+    return EXIT_CODE if (missing or failed) and outcome.code == 0 else outcome.code
 
 
 def _policy(options: argparse.Namespace, emulation: Emulation | None) -> Policy:
@@ -288,6 +319,10 @@ def _policy(options: argparse.Namespace, emulation: Emulation | None) -> Policy:
         policy = replace(policy, verify=options.verify)
     if options.order is not None:
         policy = in_order(policy, Order(options.order))
+    if options.pool:
+        policy = pooled(policy, options.reserve)
+    if policy.pool and policy.verify:
+        raise ConfigError("in a pool two GPUs may share the copy of memory that --verify compares", expected="no pool")
     if not policy.says_memory:
         policy = with_usual_memory(policy, _against_copies(options))
     if options.check_writes is not None and policy.memory_place == COPIES:
@@ -322,7 +357,7 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
     observed_run = _is_observed(options)
-    checks = Checks(_asked(options)) if _is_checked(options) else None
+    checks = _checks(options) if _is_checked(options) else None
     redirection: Redirection | None = None
     observation: Observation | None = None
     with ExitStack() as stack:
@@ -378,6 +413,11 @@ def _scheduled(words: str, emulation: Emulation | None) -> Policy:
             found = _present(emulation, driver, [], stack)()
         others = [gpu for gpu in range(len(found.gpus)) if gpu != found.first]
         most = len(found.gpus) if words == "all" else numbers[0]
+        if words == "all" and len(found.gpus) == 1:
+            print(
+                f"{NAME}: --gpus all: there is one GPU, which all launches run on; --emulate 2 has more",
+                file=sys.stderr,
+            )
         if not 0 < most <= len(found.gpus):
             raise ConfigError(
                 f"--gpus {words}: this machine has {len(found.gpus)}", expected="all, or as many as there are"
@@ -401,11 +441,13 @@ def _is_checked(options: argparse.Namespace) -> bool:
     return options.check_writes is not None or options.check_accesses is not None
 
 
-def _asked(options: argparse.Namespace) -> Asked:
+def _checks(options: argparse.Namespace) -> Checks:
+    from controlplane.run.checks import Asked, Checks  # only here: other runs start faster without it
+
     writes, accesses = options.check_writes, options.check_accesses
     what = {"writes": writes is not None, "accesses": accesses is not None}
     limits = {"most": options.check_most, "memory_bytes": options.check_memory}
-    return Asked(writes or accesses, seed=options.check_seed, **what, **limits)
+    return Checks(Asked(writes or accesses, seed=options.check_seed, **what, **limits))
 
 
 def _consent(policy: Policy | None, asked: str | None) -> Consent:
@@ -427,24 +469,24 @@ def _report(
             _write_statistics(output, text)
     explanation = None if emulation is None else emulation.explanation(options.command[0])
     if explanation and (options.summary or options.stats):
-        sys.stderr.write(f"\n{NAME}: {explanation}\n")
+        screen.show(f"\n{NAME}: {explanation}\n", sys.stderr)
     elif options.summary and (result is not None or outcome.launches is not None):
         waited_ns = None if outcome.report is None else outcome.report.waited_ns
         with_kernels = outcome.report is None
         tables = summary.to_text(result, outcome.launches, with_kernels=with_kernels, waited_ns=waited_ns)
-        sys.stderr.write(f"\n{NAME}: {tables}")
+        screen.show(f"\n{NAME}: {tables}", sys.stderr)
     if options.trace is not None and options.summary and outcome.report is not None:
-        sys.stderr.write(_trace_line(outcome.report))
+        screen.show(_trace_line(outcome.report), sys.stderr)
     if options.summary and outcome.analysis is not None:
-        sys.stderr.write(_analysis_line(outcome.analysis))
+        screen.show(_analysis_line(outcome.analysis), sys.stderr)
     if options.summary and outcome.checks is not None:
         from controlplane.run import checks_text
 
-        sys.stderr.write(f"{NAME}: {checks_text.to_text(outcome.checks)}")
+        screen.show(f"{NAME}: {checks_text.to_text(outcome.checks)}", sys.stderr)
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
         from controlplane.report import text as report_text
 
-        sys.stderr.write(f"\n{NAME}: {report_text.to_text(outcome.report)}")
+        screen.show(f"\n{NAME}: {report_text.to_text(outcome.report)}", sys.stderr)
 
 
 def _write_statistics(output: Output, text: str) -> None:

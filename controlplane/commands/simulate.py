@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from controlplane.simulate.load import Load
     from controlplane.simulate.place import Placement
 
-HELP = "simulate a profiled program on these or other GPUs, with so many requests at a time or as they arrive"
 MOST_REQUESTS = 1_000_000
 
 

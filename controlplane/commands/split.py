@@ -19,6 +19,7 @@ VALUED = (  # whose value is the next word
     "--emulate",
     "--policy",
     "--gpus",
+    "--reserve",
     "--order",
     "--host-time",
     "--trace",

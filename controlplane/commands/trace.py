@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ptxtools.errors import ConfigError
 
-HELP = "show a trace of tessera-run --trace, or export it for viewers"
 UNITS = {"": 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 SHOWN = 50
 LONGEST_PICTURE = 20000  # slices; a picture of more shows nothing

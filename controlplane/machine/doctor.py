@@ -188,8 +188,12 @@ def _gpus(facts: Facts) -> Iterator[Check]:
             "peer access",
             State.NOTE if apart else State.OK,
             found,
-            "launches go there only with `memory: {place: copies}`: else memory is read from afar",
+            "launches go there only with `memory: {place: copies}`: else memory is read from afar; there is no pool",
         )
+    if answer.links and not apart:
+        total = sum(gpu.memory_bytes for gpu in answer.gpus) / 2**30
+        found = f"{total:.1f} GiB on {len(answer.gpus)} GPUs, less the reserve of each"
+        yield Check("pool of memory", State.OK, found)
 
 
 def _without_error(name: str, state: State, error: str | None, remedy: str) -> Check:

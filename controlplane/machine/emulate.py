@@ -1,11 +1,12 @@
 """What `--emulate` asks for: a number of GPUs, catalogue names or a YAML file, as a description of one machine."""
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 
-from controlplane.base.yamlfile import Value, read
+from controlplane.base.yamlfile import Value, read_whole, take
 from controlplane.machine import catalogue
 from controlplane.machine.catalogue import Gpu, Link
 from ptxtools.errors import ConfigError
@@ -60,12 +61,14 @@ def parse(spec: str) -> Machine:
             raise ConfigError(f"--emulate {spec}: not a usable number of GPUs", expected=f"1 to {MAX_DEVICES}")
         return machine_of([catalogue.catalogue().gpus[DEFAULT_GPU]] * int(spec))
     if spec.endswith((".yaml", ".yml")) or "/" in spec:
-        return parse_file(read(Path(spec)))
+        return read_whole(Path(spec), parse_file)
     gpus = catalogue.catalogue().gpus
     names = [name.strip().lower() for name in spec.split(",")]
     for name in names:
         if name not in gpus:
-            raise ConfigError(f"--emulate {spec}: no GPU {name!r} in the catalogue ({', '.join(gpus)})", expected=SPEC)
+            nearest = difflib.get_close_matches(name, gpus, 1)
+            hint = f", did you mean {nearest[0]}?" if nearest else f" ({', '.join(gpus)})"
+            raise ConfigError(f"--emulate {spec}: no GPU {name!r} in the catalogue{hint}", expected=SPEC)
     if len(names) > MAX_DEVICES:
         raise ConfigError(f"--emulate {spec}: {len(names)} GPUs", expected=f"at most {MAX_DEVICES}")
     return machine_of(gpus[name] for name in names)
@@ -77,22 +80,24 @@ def parse_file(root: Value) -> Machine:
     entries = root.mapping(known)
     if "devices" not in entries:
         raise root.error("there are no devices", "a key `devices` with a list of GPUs")
-    devices = [gpu for value in entries["devices"].sequence() for gpu in _devices(value)]
+    usual = catalogue.catalogue().gpus[DEFAULT_GPU]
+    devices = [gpu for value in entries["devices"].sequence() for gpu in value.attempt(_devices, [usual])]
     if not 1 <= len(devices) <= MAX_DEVICES:
         raise entries["devices"].error(f"{len(devices)} devices", f"1 to {MAX_DEVICES}")
     machine = machine_of(devices)
     links = dict(machine.links)
     if "link" in entries:
-        links = dict.fromkeys(links, _link(entries["link"]))
+        links = dict.fromkeys(links, entries["link"].attempt(_link, machine.host_links[0]))
     for value in entries["links"].sequence() if "links" in entries else ():
-        a, b = _between(value, len(devices))
-        links[a, b] = links[b, a] = _link(value)
+        ends = value.attempt(lambda each: _between(each, len(devices)), None)
+        if ends is not None:
+            links[ends] = links[ends[::-1]] = value.attempt(_link, machine.host_links[0])
     return replace(
         machine,
         links=links,
-        host_time=_host_time(entries["host_time"]) if "host_time" in entries else machine.host_time,
-        host_call_ns=entries["host_call_ns"].integer(0, 10**9) if "host_call_ns" in entries else machine.host_call_ns,
-        worker_threads=entries["worker_threads"].integer(0, 1024) if "worker_threads" in entries else 0,
+        host_time=take(entries, "host_time", _host_time, machine.host_time),
+        host_call_ns=take(entries, "host_call_ns", lambda value: value.integer(0, 10**9), machine.host_call_ns),
+        worker_threads=take(entries, "worker_threads", lambda value: value.integer(0, 1024), 0),
     )
 
 

@@ -1,12 +1,11 @@
 """The launches of a trace in the order of time, as rows for people and for JSON."""
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.base.demangle import demangle, short
+from controlplane.base.demangle import is_named, short
 from controlplane.base.tables import LINE, duration, table
 from controlplane.observe.layout import Flag, Kind
 from controlplane.observe.trace import Calls, Trace, TracedProcess, calls
@@ -54,7 +53,7 @@ def _matching(traced: TracedProcess, found: Calls, glob: str | None) -> NDArray[
     if glob is not None:
         numbers = np.unique(found.records["launch.function"][chosen]).tolist()
         names = {number: traced.function(number) for number in numbers}
-        wanted = [n for n, name in names.items() if fnmatchcase(name, glob) or fnmatchcase(demangle(name), glob)]
+        wanted = [n for n, name in names.items() if is_named(name, glob)]
         chosen &= np.isin(found.records["launch.function"], wanted)
     return np.flatnonzero(chosen).astype(np.int64)
 

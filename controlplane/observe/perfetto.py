@@ -10,21 +10,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from controlplane.base.screen import Progress
 from controlplane.observe.timeline import Flow, Group, Slice, Timeline, Track
 
+BATCH = 10_000  # events between looks at how far it has got
 FIRST_GPU_PID = 1 << 24  # above any pid (the kernel's limit is 1 << 22)
 
 
 def write(timeline: Timeline, file: Path) -> int:
     """Compressed if the name ends with .gz. The result is the number of events."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
-    with _open(file) as stream:
+    slices = sum(len(track.slices) for group in timeline.groups for track in group.tracks)
+    with _open(file) as stream, Progress("events written", slices + 2 * len(timeline.flows)) as progress:
         described = {"monotonic_ns": timeline.origin_ns, "realtime_ns": timeline.realtime_ns}
         stream.write(f'{{"displayTimeUnit":"ns","otherData":{encode(described)},"traceEvents":[\n')
         count = 0
         for event in events(timeline):
             stream.write(f"{',' if count else ''}{encode(event)}\n")
             count += 1
+            if count % BATCH == 0:
+                progress.step(BATCH)
         stream.write("]}\n")
     return count
 

@@ -17,7 +17,7 @@ from controlplane.plan.problem import Floats, Ints
 from controlplane.plan.uses import Scales, uses
 
 ROUNDS = 6
-KEPT = 2
+KEPT, LARGE = 2, 3000  # placements that are begun with, too, unless there are so many nodes
 Tables = tuple[list[list[float]], list[list[list[float]]], list[list[float]]]
 NEVER = np.inf
 
@@ -42,7 +42,8 @@ class Expander:
         messages = np.einsum("r,rgh->gh", prices.rows, self.scale.ns_per_message)
         apart = self.net.values.bytes[:, None, None] * values + self.net.values.messages[:, None, None] * messages
         tables = costs.tolist(), apart.tolist(), np.outer(self.net.residents.bytes, prices.memory).tolist()
-        starts = [np.argmin(costs, axis=1), *self.found[-KEPT:]]
+        kept = self.found[-KEPT:] if self.net.nodes < LARGE else []
+        starts = [np.argmin(costs, axis=1), *kept]
         made = [self._settle(start, prices, tables) for start in starts]
         best = min(made, key=lambda each: each[1])
         self.found.append(best[0])

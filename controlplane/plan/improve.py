@@ -10,7 +10,7 @@ from controlplane.plan.splice import worth
 from controlplane.plan.uses import Scales, Uses, fits, uses
 
 MOST_NUMBERS = 600_000  # of one table of what each step changes
-STEPS = 150
+STEPS = 80
 WORK = 150_000  # nodes, times steps
 PAIRED = 48  # of the most promising steps, each pair of them
 POWER = 64.0  # a sum of so high powers is nearly the largest, but falls when any of the large ones does

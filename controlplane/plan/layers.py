@@ -11,14 +11,25 @@ import numpy as np
 from controlplane.plan.problem import Ints
 
 TRIED = 12  # lengths of a layer that are tried
+FEW = 300  # keys that are few enough
 LONGEST = 5000  # launches of a layer
 
 
 def keys(label: Ints) -> Ints:
     """Equal for nodes that are alike; each its own where nothing repeats."""
-    length = _layer(label)
-    if not length:
-        return np.arange(len(label), dtype=np.int64)
+    best, fewest = np.arange(len(label), dtype=np.int64), len(label)
+    for length in _lengths(label):
+        found = _of_length(label, length)
+        count = len(np.unique(found))
+        if count < fewest:
+            best, fewest = found, count
+        if fewest <= FEW:
+            break
+    return best
+
+
+def _of_length(label: Ints, length: int) -> Ints:
+    """Keys if layers are of so many launches."""
     same = np.zeros(len(label), dtype=np.bool_)
     same[: len(label) - length] = label[:-length] == label[length:]
     numbers: dict[tuple[object, ...], int] = {}
@@ -44,25 +55,24 @@ def _name(found: Ints, numbers: dict[tuple[object, ...], int], label: Ints, firs
         found[begin:last] = number + np.arange(last - begin)
 
 
-def _layer(label: Ints) -> int:
-    """Of how many launches the layer is that repeats most."""
+def _lengths(label: Ints) -> list[int]:
+    """Of how many launches layers may be: the one that repeats most first."""
     count = len(label)
     order = np.lexsort((np.arange(count), label))
     alike = label[order[1:]] == label[order[:-1]]
     distance = (order[1:] - order[:-1])[alike]
     distance = distance[distance <= min(LONGEST, count // 2)]
     if not len(distance):
-        return 0
+        return []
     lengths, often = np.unique(distance, return_counts=True)
-    best, most = 0, 0.0
+    found: list[tuple[int, int, int]] = []
     for length in lengths[np.argsort(-often * np.minimum(lengths, 8), kind="stable")][:TRIED].tolist():
         same = np.zeros(count, dtype=np.bool_)
         same[: count - length] = label[:-length] == label[length:]
         covered = sum(end - first for first, end in _parts(same, length))
-        worth = covered - length
-        if worth > most + 0.05 * count:
-            best, most = length, worth
-    return best
+        if covered > length:
+            found.append((round(20 * (length - covered) / count), len(found), length))
+    return [length for _, _, length in sorted(found)]
 
 
 def _parts(same: np.ndarray[tuple[int], np.dtype[np.bool_]], length: int) -> list[tuple[int, int]]:

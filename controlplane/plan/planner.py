@@ -396,7 +396,7 @@ def _of_machines(given: Problem, seconds: float) -> Planned:
         if not some.allowed.any(axis=1).all():
             continue
         solver = Solver(some)
-        least_ns = free_bound(solver.net, solver.scale)
+        least_ns, _ = free_bound(solver.net, solver.scale)
         machines.append((value(some, least_ns, np.zeros(len(part))), sum(counts), counts, some))
     machines.sort(key=lambda each: each[:3])
     out: list[Planned] = []

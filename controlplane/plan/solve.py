@@ -27,6 +27,7 @@ SECONDS = 10.0
 MOST_JOINED = 1500  # nodes of a linear program
 FULL_TURNS = 12
 LARGE = 20_000  # nodes
+MOST_WHOLE, WHOLE_TURNS = 8_000, 28  # nodes of which none are joined, on more than two kinds
 MOST_CROSSED = 60_000  # nodes, for each placement that parts may be taken from
 CLOSE = 5e-4  # of the bound: nothing is gained by looking further
 
@@ -80,6 +81,8 @@ class Solver:
 
     def _several(self, depth: float | None) -> Decomposed:
         """A bound without an exact search for placements comes from the linear program."""
+        if MOST_JOINED < self.joined.nodes <= MOST_WHOLE:
+            return self._whole(depth)
         net = self.joined if self.joined.nodes <= MOST_JOINED else blocks(self.joined, MOST_JOINED // 4)
         of = self.joined.of if net is self.joined else net.of[self.joined.of]
         found = relax.relax(net, self.scale, None, self.seconds) if depth is None else None
@@ -88,7 +91,7 @@ class Solver:
         rough = decompose(
             net, self.scale, cheapest, depth=depth, start=start, prices=None if found is None else found.prices
         )
-        free = free_bound(self.net, self.scale)
+        free, _ = free_bound(self.net, self.scale)
         known = [kind[of] for kind in rough.known.kinds]
         made = _relabelled(rough, self.net, self.scale, known, np.inf, depth)
         if found is None:
@@ -97,6 +100,21 @@ class Solver:
         period = made.mixture.value if made.mixture is not None else np.inf
         proven = bounds.certify(self.net, self.scale, once, found, period)
         return replace(made, bound=min(max(free, proven), period))
+
+    def _whole(self, depth: float | None) -> Decomposed:
+        """Too many different launches for a linear program: cuts of all of them, and prices that begin at nothing."""
+        net, scale = self.joined, self.scale
+        free, prices = free_bound(net, scale)
+        made = decompose(net, scale, self.cheapest(net).cheapest, depth=depth, prices=prices, turns=WHOLE_TURNS)
+        if made.mixture is None:
+            return replace(made, bound=free)
+        readers, users = (
+            np.zeros((len(each.members), scale.kinds)) for each in (net.values.consumers, net.residents.users)
+        )
+        found = relax.Relaxed(made.mixture.value, np.zeros(0), made.mixture.prices, readers, users)
+        proven = bounds.certify(net, scale, join(net, np.arange(net.nodes)), found, made.mixture.value)
+        known = [kind[self.joined.of] for kind in made.known.kinds]
+        return _relabelled(made, self.net, scale, known, max(free, proven), depth)
 
     def spliced(
         self,
@@ -151,20 +169,22 @@ def joined_once(net: Net, of: Ints, joined: Net) -> Net:
     return replace(net, of=of, values_of=values, residents_of=residents)
 
 
-def free_bound(net: Net, scale: Scales) -> float:
+def free_bound(net: Net, scale: Scales) -> tuple[float, Prices]:
     """A bound without transfers and memory: prices of the kinds' time alone, made better step by step."""
     weights = np.full(scale.kinds, 1.0 / scale.kinds)
     ns = np.where(net.allowed, net.ns / scale.counts, np.inf)
-    best = 0.0
+    best, rows = 0.0, np.zeros(scale.rows)
     for turn in range(200):
         cost = ns * weights
         chosen = np.argmin(cost, axis=1)
         taken = cost[np.arange(net.nodes), chosen]
-        best = max(best, float(taken.sum()))
+        if float(taken.sum()) > best:
+            best = float(taken.sum())
+            rows[: scale.kinds] = weights
         load = np.bincount(chosen, ns[np.arange(net.nodes), chosen], scale.kinds)
         weights = weights * np.exp(0.5 / (1 + turn / 8) * (load / max(load.max(), 1e-12) - 1))
         weights = weights / weights.sum()
-    return best
+    return best, Prices(rows, np.zeros(scale.kinds))
 
 
 def free_prices(net: Net, scale: Scales) -> Prices:

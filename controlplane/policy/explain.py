@@ -126,6 +126,11 @@ def _against_copies(policy: Policy) -> str:
 
 def explain_memory(policy: Policy) -> str:
     """One sentence."""
+    if policy.pool:
+        return (
+            "the program's memory lies where there is room on its GPUs, and each GPU has copies of what its launches "
+            "write and others own"
+        )
     if policy.memory_place == COPIES:
         return "each GPU has a copy of the program's memory, and of its bytes those that its launches use"
     if policy.memory_place != FOLLOW:

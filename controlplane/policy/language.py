@@ -15,6 +15,7 @@ MOST = 2**64 - 1
 FOLLOW = -1  # as the place of memory
 COPIES = -2  # as the place of memory
 MOVE_AFTER = 16
+RESERVE = 2 << 30  # bytes of each GPU that a pool leaves to copies and drivers
 BY_STREAM = -1  # as the device of a rule
 BY_THREAD = -2  # as the device of a rule
 GIVEN = {"by_stream": BY_STREAM, "by_thread": BY_THREAD}
@@ -127,7 +128,7 @@ class Policy:
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
     if that is FOLLOW, on the GPU whose launches use it: it moves when another GPU has used it `move_after` times more;
     if it is COPIES, each GPU has a copy of what its launches use. order: of a stream's launches on different GPUs, with
-    COPIES.
+    COPIES. pool: the memory of all GPUs is one, but for reserve_bytes of each, and has one owner; needs COPIES.
     disassemble: whose machine code may be, when launches are analysed. use_observed: what probes saw of a launch counts
     as known of it. says_memory: whether the file says where memory lies; why_no_copies: if not, and launches use
     several GPUs, what keeps these from having copies.
@@ -146,6 +147,8 @@ class Policy:
     order: Order = Order.STREAM
     disassemble: Consent = Consent.OPEN
     use_observed: bool = False
+    pool: bool = False
+    reserve_bytes: int = RESERVE
     devices_line: int = field(default=1, compare=False)
     says_memory: bool = field(default=True, compare=False)
     why_no_copies: str = field(default="", compare=False)

@@ -1,4 +1,4 @@
-"""Reading a policy file. Every complaint is a ConfigError with file, line and what was expected."""
+"""Reading a policy file. Every mistake is a ConfigError with file, line, key and what was expected; all are told."""
 
 import difflib
 import re
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from controlplane.base.yamlfile import Value, read
+from controlplane.base.yamlfile import Value, read_whole, take
 from controlplane.policy import schema
 from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import (
@@ -20,6 +20,7 @@ from controlplane.policy.language import (
     MOST,
     MOVE_AFTER,
     PATTERN_BYTES,
+    RESERVE,
     RULES,
     Executor,
     Interval,
@@ -47,7 +48,7 @@ RANGE = re.compile(r"([0-9]+)\s*\.\.\s*([0-9]+)")
 def read_policy(file: Path) -> Policy:
     """Reads a policy file. Raises ConfigError."""
     before = signature(file)
-    return replace(policy_of(read(file)), signature=before)
+    return replace(read_whole(file, policy_of), signature=before)
 
 
 def signature(file: Path) -> Signature | None:
@@ -65,19 +66,21 @@ def policy_of(root: Value) -> Policy:
     for key in ("version", "devices"):
         if key not in entries:
             raise root.error(f"{key!r} is missing", "version: 1 and devices: {home: 0, executors: [1]}")
-    if entries["version"].text() != "1":
-        raise entries["version"].error(f"version {entries['version'].text()} is not known", "version: 1")
-    home, executors = _devices(entries["devices"])
-    gpus = (home, *(executor.device for executor in executors))
-    rules = _rules(entries["rules"], gpus) if "rules" in entries else ()
-    default = _device(entries["default"], gpus) if "default" in entries else home
-    verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
-    log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
-    says_memory = "memory" in entries
-    memory = _memory(entries["memory"], gpus) if says_memory else (FOLLOW, MOVE_AFTER)
-    consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
-    observed = "analysis" in entries and _uses_observed(entries["analysis"])
-    line = entries["devices"].line
+    take(entries, "version", _version, None)
+    before = root.count()
+    nothing: tuple[int, tuple[Executor, ...]] = 0, ()
+    home, executors = take(entries, "devices", _devices, nothing)
+    are_known = root.count() == before
+    gpus = (home, *(executor.device for executor in executors)) if are_known else tuple(range(GPUS))
+    no_rules: tuple[Rule, ...] = ()
+    rules = take(entries, "rules", lambda value: _rules(value, gpus), no_rules)
+    default = take(entries, "default", lambda value: _device(value, gpus), home)
+    unverified: tuple[int, int | None] = 0, None
+    verify, verify_limit = take(entries, "verify", _verify, unverified)
+    log = take(entries, "log", lambda value: Log(value.choice(frozenset(log.value for log in Log))), Log.OFF)
+    memory = take(entries, "memory", lambda value: _memory(value, gpus), (FOLLOW, MOVE_AFTER))
+    pool, reserve_bytes = take(entries, "memory", _pool, (False, RESERVE))
+    consent = take(entries, "disassemble", lambda value: Consent(value.choice(CONSENTS)), Consent.OPEN)
     policy = Policy(
         root.file,
         home,
@@ -89,14 +92,24 @@ def policy_of(root: Value) -> Policy:
         verify_limit,
         *memory,
         disassemble=consent,
-        use_observed=observed,
-        devices_line=line,
+        use_observed=take(entries, "analysis", _uses_observed, otherwise=False),
+        devices_line=entries["devices"].line,
         says_order="order" in entries,
+        pool=pool,
+        reserve_bytes=reserve_bytes,
     )
-    policy = policy if says_memory else with_usual_memory(replace(policy, says_memory=False))
+    if root.count():  # what keys say together, only of a policy whose keys are right
+        take(entries, "order", _order, None)
+        return policy
+    policy = policy if "memory" in entries else with_usual_memory(replace(policy, says_memory=False))
     if "schedule" in entries:
         return _scheduled(policy, entries)
     return in_order(policy, _order(entries["order"]), entries["order"].line) if "order" in entries else policy
+
+
+def _version(value: Value) -> None:
+    if value.text() != "1":
+        raise value.error(f"version {value.text()} is not known", "version: 1")
 
 
 def scheduled(home: int, others: Sequence[int]) -> Policy:
@@ -149,6 +162,8 @@ def _uses_observed(value: Value) -> bool:
 def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:
     """Where it lies, and when it moves."""
     entries = value.mapping(schema.MEMORY)
+    if "place" not in entries and _is_pool(entries):
+        return COPIES, MOVE_AFTER
     if "place" not in entries:
         raise value.error("'place' is missing", "memory: {place: follow}, {place: home} or {place: 1}")
     place = entries["place"]
@@ -160,6 +175,29 @@ def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:
     if place.text() == "copies":
         return COPIES, MOVE_AFTER
     return _place(place, gpus, "copies, follow, home", "for memory"), MOVE_AFTER
+
+
+def _is_pool(entries: Mapping[str, Value]) -> bool:
+    return "pool" in entries and entries["pool"].flag()
+
+
+def _pool(value: Value) -> tuple[bool, int]:
+    """Whether there is one, and what it leaves of each GPU."""
+    entries = value.mapping(schema.MEMORY)
+    pool = _is_pool(entries)
+    if pool and "place" in entries and entries["place"].text() != "copies":
+        raise entries["place"].error("in a pool GPUs have copies of what others own", "place: copies")
+    if "reserve" in entries and not pool:
+        raise entries["reserve"].error("only a pool leaves memory to copies", "pool: true")
+    return pool, _size(entries["reserve"]) if "reserve" in entries else RESERVE
+
+
+def pooled(policy: Policy, reserve_bytes: int | None) -> Policy:
+    """The same with a pool. reserve_bytes: None: what the policy says. Raises ConfigError."""
+    if policy.says_memory and policy.memory_place != COPIES:
+        raise ConfigError("in a pool GPUs have copies of what others own", expected="memory: {place: copies}")
+    reserve = policy.reserve_bytes if reserve_bytes is None else reserve_bytes
+    return replace(policy, memory_place=COPIES, why_no_copies="", says_memory=True, pool=True, reserve_bytes=reserve)
 
 
 def _verify(value: Value) -> tuple[int, int | None]:
@@ -179,7 +217,9 @@ def _devices(value: Value) -> tuple[int, tuple[Executor, ...]]:
         raise value.error("'executors' is missing", "executors: a list of GPU numbers")
     seen: list[Executor] = []
     for item in entries["executors"].sequence():
-        executor = _executor(item)
+        executor = item.attempt(_executor, None)
+        if executor is None:
+            continue
         if executor.device in (home, *(other.device for other in seen)):
             raise item.error(f"GPU {executor.device} is named before", "each GPU once, and not the home GPU")
         seen.append(executor)
@@ -194,8 +234,8 @@ def _executor(value: Value) -> Executor:
     entries = value.mapping(schema.EXECUTOR)
     if "gpu" not in entries:
         raise value.error("the executor does not say which GPU it uses", "gpu: a GPU number")
-    sm_limit = entries["sm_limit"].integer(1, 4096) if "sm_limit" in entries else None
-    memory_limit = _size(entries["memory_limit"]) if "memory_limit" in entries else None
+    sm_limit = take(entries, "sm_limit", lambda each: each.integer(1, 4096), None)
+    memory_limit = take(entries, "memory_limit", _size, None)
     return Executor(entries["gpu"].integer(0, GPUS - 1), sm_limit, memory_limit)
 
 
@@ -219,7 +259,8 @@ def _rules(value: Value, gpus: tuple[int, ...]) -> tuple[Rule, ...]:
     rules = list(value.sequence())
     if len(rules) > RULES:
         raise value.error(f"{len(rules)} rules are too many", f"at most {RULES}")
-    return tuple(_rule(each, gpus) for each in rules)
+    read = (each.attempt(lambda value: _rule(value, gpus), None) for each in rules)
+    return tuple(each for each in read if each is not None)
 
 
 def _rule(value: Value, gpus: tuple[int, ...]) -> Rule:
@@ -229,7 +270,8 @@ def _rule(value: Value, gpus: tuple[int, ...]) -> Rule:
             raise value.error(
                 f"the rule has no {key!r}", 'match: {function: "glob"} and device: a GPU, home, by_stream or by_thread'
             )
-    return Rule(_match(entries["match"]), _device(entries["device"], gpus), value.line)
+    match = take(entries, "match", _match, Match())
+    return Rule(match, take(entries, "device", lambda each: _device(each, gpus), gpus[0]), value.line)
 
 
 def _match(value: Value) -> Match:
@@ -238,7 +280,7 @@ def _match(value: Value) -> Match:
         raise value.error("nothing to match", 'at least one condition; function: "*" matches every launch')
 
     def at(key: str, reader: Callable[[Value], T]) -> T | None:
-        return reader(entries[key]) if key in entries else None
+        return take(entries, key, reader, None)
 
     grid = at("grid", _grid) or {}
     return Match(

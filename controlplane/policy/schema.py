@@ -99,6 +99,15 @@ _MEMORY = _object(
             type="integer",
             minimum=0,
         ),
+        "pool": _described(
+            "Whether the memory of all the policy's GPUs is one pool for the program (docs/pool.md; experimental), "
+            "with place: copies (false).",
+            type="boolean",
+        ),
+        "reserve": _described(
+            "With a pool: memory of each GPU that is left to copies and drivers: 2GiB, 512MiB, or bytes (2GiB).",
+            **_AMOUNT,
+        ),
     },
 )
 USE = "use"

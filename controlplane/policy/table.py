@@ -36,6 +36,8 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
     record.memory_place = policy.memory_place
     record.order = _orders(text)[policy.order]
     record.memory_first = main_gpu(policy)
+    record.memory_pool = policy.pool
+    record.memory_reserve_bytes = policy.reserve_bytes
     record.memory_move_after = policy.move_after
     _write_rules(record.tables[FIRST_GENERATION % 2], policy)
     if policy.memory_place == COPIES:
@@ -102,6 +104,12 @@ def live_memory(buffer: Any) -> tuple[int, int]:
     """Where memory lies in the run of a live record, and when it moves."""
     record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
     return int(record.memory_place), int(record.memory_move_after)
+
+
+def live_has_pool(buffer: Any) -> bool:
+    """Whether the memory of all GPUs is one pool in the run of a live record."""
+    record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
+    return bool(record.memory_pool)
 
 
 def live_verify(buffer: Any) -> int:
@@ -260,6 +268,32 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolPart:
+    """Of one GPU, in bytes: what the pool has of it, what of that the program's memory took at the end and at most."""
+
+    gpu: int
+    bytes: int
+    owned_bytes: int
+    most_owned_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """refused: allocations that found no room; split: that lie on several GPUs; passed, passed_bytes: memory that went
+    from one owner to another, for balance; given_back, given_back_bytes: copies that were dropped to make room.
+    """
+
+    reserve_bytes: int
+    gpus: tuple[PoolPart, ...]
+    refused: int
+    split: int
+    passed: int
+    passed_bytes: int
+    given_back: int
+    given_back_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Launches:
     """What the shim counted.
 
@@ -271,7 +305,7 @@ class Launches:
     moved_bytes: moves of memory from one GPU to another while the program ran. shared: of memory that GPUs have
     copies of; None: none has one. rules: those in use at the end. given_streams,
     given_threads: how many streams and threads were given each GPU by rules that do that. why_no_copies: the policy's.
-    schedule: None: no launch was placed one by one.
+    schedule: None: no launch was placed one by one. pool: None: there is none.
     """
 
     by_device: dict[int, int]
@@ -291,6 +325,7 @@ class Launches:
     given_threads: dict[int, int] = field(default_factory=dict)
     why_no_copies: str = ""
     schedule: Schedule | None = None
+    pool: Pool | None = None
 
 
 def read_launches(policy: Policy, table: bytes) -> Launches:
@@ -321,6 +356,24 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         _by_gpu(record.given_threads),
         policy.why_no_copies,
         _schedule(record.schedule),
+        _pool(record, policy) if policy.pool else None,
+    )
+
+
+def _pool(record: Any, policy: Policy) -> Pool:
+    parts = (
+        PoolPart(gpu, int(record.pool_bytes[gpu]), int(record.owned_bytes[gpu]), int(record.most_owned_bytes[gpu]))
+        for gpu in policy.gpus
+    )
+    return Pool(
+        policy.reserve_bytes,
+        tuple(parts),
+        int(record.pool_refused),
+        int(record.pool_split),
+        int(record.passed),
+        int(record.passed_bytes),
+        int(record.given_back),
+        int(record.given_back_bytes),
     )
 
 

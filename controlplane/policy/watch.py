@@ -16,6 +16,7 @@ from controlplane.policy.read import read_policy, signature
 from controlplane.policy.table import (
     devices_of,
     live_devices,
+    live_has_pool,
     live_is_scheduled,
     live_library_calls,
     live_memory,
@@ -79,7 +80,8 @@ class Watcher:
             memory_place, move_after = live_memory(self._table)
             if not policy.says_memory:
                 policy = replace(policy, memory_place=memory_place, move_after=move_after)
-            if (policy.memory_place, policy.move_after) != (memory_place, move_after):
+            other_place = (policy.memory_place, policy.move_after) != (memory_place, move_after)
+            if other_place or (policy.pool and not live_has_pool(self._table)):
                 raise ConfigError(
                     "where memory lies cannot change while the program runs",
                     expected="the memory that the run began with",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -200,11 +199,6 @@ class Checks:
     def report(self) -> CheckReport:
         """So far; may be asked while the program runs and afterwards."""
         return read(os.pread(self._file, os.fstat(self._file).st_size, 0))
-
-
-def home_policy(home: int) -> Policy:
-    """For runs without a policy: everything stays on one GPU, with the shim in charge of memory."""
-    return Policy(Path(), home, (), (), home, memory_place=home)
 
 
 def read(data: bytes) -> CheckReport:

@@ -8,6 +8,7 @@ from controlplane.base.elf import has_static_runtime
 from controlplane.machine import emulate
 from controlplane.machine.emulate import HostTime
 from controlplane.machine.file import MachineFile
+from controlplane.machine.gpus import HIDES
 from controlplane.run import summary
 from controlplane.run.launch import Change, find_program
 from ptxtools import native
@@ -48,6 +49,12 @@ class Emulation:
             return (
                 f"{command} has the CUDA runtime inside itself (nvcc's default), which refuses every driver but "
                 "NVIDIA's; link it with -cudart shared to run it on emulated GPUs"
+            )
+        if not self.file.processes and os.environ.get(HIDES) is not None:
+            there = ", ".join(map(str, range(len(self.machine.devices))))
+            return (
+                f"no process initialised the driver: {HIDES}={os.environ[HIDES]} is set, and the emulated GPUs are "
+                f"{there}; or the program used no GPU"
             )
         if not self.file.processes:
             return "no process initialised the driver: the program used no GPU, or reached another driver than ours"

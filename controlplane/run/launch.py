@@ -105,8 +105,18 @@ def run(command: list[str], environment: Mapping[str, str]) -> int:
 
 
 def _cannot_start(name: str, number: int) -> int:
-    os.write(2, f"tessera-run: {name}: {os.strerror(number)}\n".encode())
+    os.write(2, f"tessera-run: {name}: {os.strerror(number)}{_hint(name, number)}\n".encode())
     return NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
+
+
+def _hint(name: str, number: int) -> str:
+    if number == errno.EACCES and name.endswith(".py"):
+        return f"; to run it: python {name}"
+    if number == errno.EACCES:
+        return "; is it a program, and may you execute it?"
+    if number == errno.ENOENT and os.sep not in name:
+        return f"; what is not in PATH needs its path: {f'./{name}' if Path(name).exists() else f'/path/to/{name}'}"
+    return ""
 
 
 def _wait(child: int, watched: frozenset[signal.Signals]) -> int:

@@ -29,6 +29,11 @@ def _limits(executor: Executor) -> list[str]:
     return sms + memory
 
 
+def home_policy(home: int) -> Policy:
+    """For runs without a policy: everything stays on one GPU, with the shim in charge of memory."""
+    return Policy(Path(), home, (), (), home, memory_place=home)
+
+
 class Redirection:
     """One executor per further GPU of the policy, from entering the context to leaving it.
 

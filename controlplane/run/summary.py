@@ -7,17 +7,20 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from controlplane.base.demangle import short
 from controlplane.base.tables import amount, duration, table
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile
 from controlplane.policy import Launches
-from controlplane.policy.table import Copies, Schedule
+from controlplane.policy.reasons import told
+from controlplane.policy.table import Copies, Pool, Schedule
 
 if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
     from controlplane.run.checks import CheckReport
 
 LARGEST_KERNELS = 20
+NAME = 70  # letters of a kernel's
 LEAST_GAIN = 0.02
 MUCH_UNKNOWN = 0.05
 PULLS = {
@@ -133,6 +136,8 @@ def to_json(
         if launches.schedule is not None:
             schedule = launches.schedule
             data["schedule"] = {**asdict(schedule), "gain": schedule.gain, "promised": schedule.promised}
+        if launches.pool is not None:
+            data["pool"] = asdict(launches.pool)
         if launches.given_streams or launches.given_threads:
             data["given"] = {"streams": launches.given_streams, "threads": launches.given_threads}
         if launches.graphs:
@@ -170,6 +175,7 @@ def to_text(
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
         because = f" ({reasons})" if reasons else ""
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
+        parts += [f"    {each}" for each in told(launches.kept_reasons)]
         if launches.graphs:
             where = ", ".join(f"GPU {gpu}: {count}" for gpu, count in launches.graphs.items())
             parts.append(f"  launches of graphs: {where}")
@@ -186,6 +192,8 @@ def to_text(
                 f"  memory away from home: {created or 'none'} when it was allocated; {launches.moved} times memory "
                 f"moved to another GPU, {amount(launches.moved_bytes)}"
             )
+        if launches.pool is not None:
+            parts += _pool(launches.pool)
         if launches.why_no_copies:
             parts.append(f"  GPUs have no copies of memory: {launches.why_no_copies}")
         if launches.shared is not None:
@@ -202,6 +210,20 @@ PAIRS = {
     "wrong": "copies arrive wrong, so these GPUs are used without peer access",
     "failed": "whether copies arrive right could not be found out; they are taken to",
 }
+
+
+def _pool(pool: Pool) -> Iterator[str]:
+    shares = ", ".join(f"GPU {part.gpu}: {amount(part.most_owned_bytes)} of {amount(part.bytes)}" for part in pool.gpus)
+    left = amount(pool.reserve_bytes)
+    yield f"  the program's memory in the pool, at most: {shares}; of each GPU, {left} are left to copies"
+    if pool.split:
+        yield f"  allocations that lie on several GPUs, because none had room for all: {pool.split}"
+    if pool.passed:
+        yield f"  memory that went to another GPU, for balance: {pool.passed} times, {amount(pool.passed_bytes)}"
+    if pool.given_back:
+        yield f"  copies that made room for something else: {pool.given_back}, {amount(pool.given_back_bytes)}"
+    if pool.refused:
+        yield f"  allocations that found no room in the pool: {pool.refused}"
 
 
 def _copies(copies: Copies, waited_ns: int | None) -> Iterator[str]:
@@ -284,7 +306,7 @@ def _machine(summary: Summary, *, with_kernels: bool) -> list[str]:
     if summary.kernels and with_kernels:
         shown = sorted(summary.kernels, key=lambda row: -row.virtual_ns)[:LARGEST_KERNELS]
         shown.sort(key=lambda row: row.device)
-        rows = [(str(row.device), row.name, str(row.launches), duration(row.virtual_ns)) for row in shown]
+        rows = [(str(row.device), short(row.name, NAME), str(row.launches), duration(row.virtual_ns)) for row in shown]
         parts += ["", *table([("GPU", "kernel", "launches", "time"), *rows], right=(0, 2, 3))]
         if len(shown) < len(summary.kernels):
             parts.append(f"and {len(summary.kernels) - len(shown)} more kernels")

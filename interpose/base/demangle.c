@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/demangle_tree.h"
+#include "base/format.h"
 
 #define MOST_STEPS 200000 /* nodes that are visited: substitutions share trees, so that a short name may stand for a huge text */
 
@@ -473,4 +474,15 @@ bool tsr_demangle(const char *mangled, struct tsr_demangled *result)
     result->text[writer.failed ? 0 : writer.at] = 0;
     free(tree);
     return !writer.failed;
+}
+
+const char *tsr_kernel_name(const char *name, struct tsr_kernel_name *room)
+{
+    struct tsr_demangled *found = malloc(sizeof *found);
+    if (found && tsr_demangle(name, found))
+        tsr_format(room->text, sizeof room->text, "%.*s", (int)(found->name_end - found->name), found->text + found->name);
+    else
+        tsr_format(room->text, sizeof room->text, "%s", name);
+    free(found);
+    return room->text;
 }

@@ -21,4 +21,14 @@ struct tsr_demangled {
 /* False: the name is not mangled, not understood, too long, or memory is short. Allocates for its own time; bounded time. */
 bool tsr_demangle(const char *mangled, struct tsr_demangled *result);
 
+struct tsr_kernel_name {
+    char text[256];
+};
+
+/* How people know a kernel, for a line of the log: without result and parameters if it is mangled; cut off if it is long. Gives room->text. */
+const char *tsr_kernel_name(const char *name, struct tsr_kernel_name *room);
+
+/* The same in a room of the statement's own. */
+#define TSR_KERNEL_NAME(name) tsr_kernel_name((name), &(struct tsr_kernel_name){{0}})
+
 #endif

@@ -6,6 +6,7 @@
 #include <tessera/access.h>
 #include <tessera/checks.h>
 
+#include "base/demangle.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/os.h"
@@ -163,7 +164,7 @@ static CUresult copy_locked(const struct tsr_launch *launch)
         result = tsr_claims_test_locked(now.snapshots, launch, &now.prediction, &now.claims);
     if (result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS) {
         tsr_error("check: %s did not come to an end within five seconds with other bytes in what it is said not to need",
-                  now.function->name);
+                  TSR_KERNEL_NAME(now.function->name));
         left = now.snapshots; /* giving memory back would wait for it */
         now.snapshots = NULL;
         return result;
@@ -348,11 +349,11 @@ static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
     if (clone->outside)
         tsr_error("check: %s made %llu accesses that it was not predicted to make, one in line %u, at byte %llu of the %llu at "
                   "0x%llx; what it touches is unknown from now on",
-                  now.function->name, (unsigned long long)clone->outside, clone->line, offset, size, begin);
+                  TSR_KERNEL_NAME(now.function->name), (unsigned long long)clone->outside, clone->line, offset, size, begin);
     else
         tsr_error("check: %s wrote %llu bytes that it was not predicted to write, the first at byte %llu of the %llu at "
                   "0x%llx; what it touches is unknown from now on",
-                  now.function->name, (unsigned long long)stray->bytes, offset, size, begin);
+                  TSR_KERNEL_NAME(now.function->name), (unsigned long long)stray->bytes, offset, size, begin);
     tsr_predict_distrust(now.function, now.prediction.source);
 }
 
@@ -373,7 +374,7 @@ static void tell_claim(const struct tsr_launch *launch)
     tsr_error(
         "check: %s needs what is in the %llu bytes at 0x%llx that it is said to %s: with others in them, %llu bytes come out "
         "otherwise; what it touches is unknown from now on",
-        now.function->name, (unsigned long long)(range->last - range->first + 1),
+        TSR_KERNEL_NAME(now.function->name), (unsigned long long)(range->last - range->first + 1),
         (unsigned long long)(range->base + (uint64_t)range->first),
         now.claims.broken == TSR_CHECK_CLAIM_SCRATCH ? "use as scratch" : "overwrite", (unsigned long long)difference->bytes);
     tsr_predict_distrust(now.function, now.prediction.source);

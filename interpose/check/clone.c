@@ -11,6 +11,7 @@
 #include <tessera/clones.h>
 
 #include "check/snapshot.h"
+#include "base/demangle.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "driver/real.h"
@@ -47,8 +48,8 @@ static struct tsr_map clones; /* memory lock; by the templates of their function
 static void refuse(struct tsr_clone *clone, const struct tsr_function_record *function, CUresult result)
 {
     tsr_lack_say(&clone->lack, TSR_CHECK_REFUSED, "the driver does not load the clone (error %d)", (int)result);
-    tsr_warn("check: the driver does not load the clone of %s (error %d); its accesses are not tested", function->name,
-             (int)result);
+    tsr_warn("check: the driver does not load the clone of %s (error %d); its accesses are not tested",
+             TSR_KERNEL_NAME(function->name), (int)result);
     clone->refused = true;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/demangle.h"
 #include "base/log.h"
 #include "memory/allocation.h"
 #include "memory/arena.h"
@@ -11,6 +12,7 @@
 #include "order/gate.h"
 #include "memory/quiet.h"
 #include "memory/home.h"
+#include "memory/owners.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -104,7 +106,7 @@ static void report_locked(const struct tsr_verify_launch *launch, const struct t
     CUdeviceptr base = allocation ? allocation->address : difference->address, pointer;
     int parameter = parameter_of(launch, base, difference->address, &pointer);
     unsigned long long offset = difference->address - pointer, bytes = difference->bytes;
-    const char *name = launch->function->name;
+    const char *name = TSR_KERNEL_NAME(launch->function->name);
     if (parameter >= 0)
         tsr_error(
             "verify: %s gives other bytes on GPU %u than at home: parameter %d, byte %llu behind its address is %02x, at home "
@@ -209,7 +211,7 @@ static bool prepare_locked(struct tsr_verify_launch *launch)
 bool tsr_verify_begin(struct tsr_verify_launch *launch)
 {
     bool ready = false;
-    if (tsr_gate_watched && tsr_memory_at_home()) {
+    if (tsr_gate_watched && tsr_memory_at_home() && !tsr_owners_are_wanted()) { /* where two GPUs may share one copy */
         launch->mode = tsr_memory_relax_begin();
         tsr_memory_lock();
         ready = prepare_locked(launch);

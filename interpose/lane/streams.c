@@ -125,6 +125,9 @@ static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_st
     stream->queue = NULL;
     stream->orphan = false;
     __atomic_store_n(&stream->touched, false, __ATOMIC_RELAXED);
+    stream->aside = NULL;
+    stream->aside_mark = NULL;
+    stream->aside_used = false;
     tsr_stream_drop_marks(stream);
     stream->priority = 0;
     stream->assigned = (struct tsr_assigned){0};

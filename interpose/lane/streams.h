@@ -71,6 +71,9 @@ struct tsr_stream {
     struct tsr_ticket_queue *queue; /* lock; its queue of tickets (memory/tickets.h); NULL: not known */
     struct tsr_stream_marks *marks; /* lock; by strand; NULL: there have not been any */
     uint32_t marks_slot;            /* lock */
+    CUstream aside;                 /* lock; of ours: its events are recorded there (order/aside.h); NULL: not made yet */
+    CUevent aside_mark;
+    bool aside_used; /* since the stream last waited for it */
     struct tsr_assigned assigned;
 };
 

@@ -48,7 +48,8 @@ static CUresult add_chunk(struct tsr_heap *heap, uint64_t bytes)
         tsr_arena_unmap(extent);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    extent->heap = heap;
+    for (struct tsr_extent *each = extent; each; each = each->next)
+        each->heap = heap;
     heap->mapped_bytes += bytes;
     return CUDA_SUCCESS;
 }
@@ -66,7 +67,7 @@ static void drop_chunk(struct tsr_heap *heap, struct tsr_block *idle)
 {
     struct tsr_extent *extent = tsr_arena_find(tsr_block_address(idle));
     tsr_blocks_remove(&heap->blocks, idle);
-    heap->mapped_bytes -= extent->bytes;
+    heap->mapped_bytes -= tsr_arena_bytes(extent);
     tsr_arena_unmap(extent);
 }
 
@@ -157,7 +158,8 @@ CUresult tsr_allocation_map(size_t bytes, uint32_t peers, CUcontext context, str
         return result;
     }
     allocation->address = allocation->extent->address;
-    allocation->extent->allocation = allocation;
+    for (struct tsr_extent *each = allocation->extent; each; each = each->next)
+        each->allocation = allocation;
     tsr_bounds_add(allocation->address, bytes);
     tsr_address_add(allocation->address, bytes, false);
     *out = allocation;
@@ -218,11 +220,13 @@ static void visit_extent(struct tsr_extent *extent, void *argument)
 {
     const struct each *each = argument;
     if (extent->allocation) {
-        each->visit(extent->allocation, each->argument);
+        if (extent->allocation->extent == extent)
+            each->visit(extent->allocation, each->argument);
         return;
     }
-    CUdeviceptr end = extent->address + extent->bytes;
-    for (CUdeviceptr at = extent->address; extent->heap && at < end;) {
+    bool first = tsr_block_address(extent->block) == extent->address; /* of a chunk that lies on several GPUs */
+    CUdeviceptr end = extent->address + tsr_arena_bytes(extent);
+    for (CUdeviceptr at = extent->address; first && extent->heap && at < end;) {
         const struct tsr_block *block = tsr_blocks_find(&extent->heap->blocks, at);
         at = tsr_block_address(block) + tsr_block_bytes(block);
         if (block->owner)

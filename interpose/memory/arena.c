@@ -11,6 +11,8 @@
 #include "memory/backing.h"
 #include "memory/bounds.h"
 #include "memory/heat.h"
+#include "memory/owners.h"
+#include "driver/gpus.h"
 #include "driver/real.h"
 #include "object/session.h"
 
@@ -92,6 +94,94 @@ static CUresult back(struct tsr_extent *extent, uint32_t peers)
     return CUDA_SUCCESS;
 }
 
+static CUresult make(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
+{
+    CUresult result = tsr_backing_make(extent, gpu, peers);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && tsr_backing_yield(tsr_gpu_device(gpu), extent->bytes))
+        result = tsr_backing_make(extent, gpu, peers);
+    return result;
+}
+
+/* On the first GPU that has room. */
+static CUresult back_in_pool(struct tsr_extent *extent, uint32_t peers)
+{
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    uint32_t tried = 0, rank;
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && (rank = tsr_owners_next(extent->bytes, tried)) != TSR_OWNERS_NONE) {
+        tried |= 1u << rank;
+        result = make(extent, tsr_session_gpu(tsr_session(), rank), peers);
+        if (result != CUDA_SUCCESS)
+            continue;
+        extent->owner = (uint8_t)rank;
+        tsr_owners_add(rank, extent->bytes);
+    }
+    return result;
+}
+
+static void drop(struct tsr_extent *extent)
+{
+    tsr_backing_drop(extent);
+    if (tsr_owners_are_on())
+        tsr_owners_remove(extent->owner, extent->bytes);
+}
+
+static void drop_rest(struct tsr_extent *extent)
+{
+    for (struct tsr_extent *next; (next = extent->next);) {
+        extent->next = next->next;
+        drop(next);
+        free(next);
+    }
+}
+
+/* On several GPUs, of which none has room for all of it. */
+static CUresult back_in_parts(struct tsr_extent *first, uint32_t peers)
+{
+    uint64_t left = first->bytes;
+    struct tsr_extent *part = first, *made = NULL;
+    CUresult result = CUDA_SUCCESS;
+    while (left && part && result == CUDA_SUCCESS) {
+        uint64_t most = tsr_owners_most(0);
+        part->bytes = left < most ? left : most;
+        result = most ? back_in_pool(part, peers) : CUDA_ERROR_OUT_OF_MEMORY;
+        if (result != CUDA_SUCCESS)
+            break;
+        if (made)
+            made->next = part;
+        made = part;
+        left -= part->bytes;
+        part = left ? calloc(1, sizeof *part) : NULL;
+        if (part)
+            *part = (struct tsr_extent){.address = made->address + made->bytes, .block = first->block};
+    }
+    if (!left)
+        return CUDA_SUCCESS;
+    if (part != first)
+        free(part);
+    if (made) {
+        drop_rest(first);
+        drop(first);
+    }
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult back_somewhere(struct tsr_extent *extent, uint32_t peers)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    if (!tsr_owners_are_on())
+        return back(extent, peers);
+    CUresult result = back_in_pool(extent, peers);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && tsr_owners_room().free >= extent->bytes) {
+        uint64_t bytes = extent->bytes;
+        result = back_in_parts(extent, peers);
+        if (result != CUDA_SUCCESS)
+            extent->bytes = bytes;
+        else
+            __atomic_fetch_add(&policy->pool_split, 1, __ATOMIC_RELAXED);
+    }
+    return result;
+}
+
 CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
 {
     CUresult result = reserve();
@@ -108,7 +198,7 @@ CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
     }
     block->owner = extent;
     *extent = (struct tsr_extent){.address = tsr_block_address(block), .bytes = bytes, .block = block};
-    result = back(extent, peers);
+    result = back_somewhere(extent, peers);
     if (result != CUDA_SUCCESS) {
         tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
         free(extent);
@@ -120,17 +210,28 @@ CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
 
 void tsr_arena_unmap(struct tsr_extent *extent)
 {
-    tsr_backing_drop(extent);
+    drop_rest(extent);
+    drop(extent);
     if (plan.follows)
         tsr_heat_clear(extent->address, extent->bytes);
     tsr_blocks_give(&space, extent->block, TSR_BLOCKS_FREE);
     free(extent);
 }
 
+uint64_t tsr_arena_bytes(const struct tsr_extent *extent)
+{
+    uint64_t bytes = 0;
+    for (; extent; extent = extent->next)
+        bytes += extent->bytes;
+    return bytes;
+}
+
 struct tsr_extent *tsr_arena_find(CUdeviceptr address)
 {
     const struct tsr_block *block = tsr_blocks_find(&space, address);
     struct tsr_extent *extent = block ? block->owner : NULL;
+    while (extent && extent->next && address >= extent->next->address)
+        extent = extent->next;
     return extent && address - extent->address < extent->bytes ? extent : NULL;
 }
 
@@ -138,8 +239,11 @@ void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), vo
 {
     for (struct tsr_block *block = space.lowest; block;) {
         CUdeviceptr address = tsr_block_address(block);
-        if (block->owner)
-            visit(block->owner, argument);
+        struct tsr_extent *extent = block->owner;
+        for (struct tsr_extent *next = extent ? extent->next : NULL; next; next = next->next)
+            visit(next, argument);
+        if (extent)
+            visit(extent, argument);
         block = tsr_blocks_find(&space, address)->next; /* the extent may be gone, and its block part of another */
     }
 }
@@ -149,6 +253,7 @@ void tsr_arena_forget(void)
     tsr_backing_forget();
     tsr_bounds_forget();
     tsr_heat_stop();
+    tsr_owners_forget();
     plan = (struct tsr_residency_plan){0};
     space = (struct tsr_blocks){0};
     arena = 0;

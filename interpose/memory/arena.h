@@ -34,9 +34,12 @@ struct tsr_extent {
     struct tsr_heap *heap;             /* of the code that uses it: allocations share it ... */
     struct tsr_allocation *allocation; /* ... or it is one */
     bool shared;                       /* all executors have mapped it */
+    uint8_t owner;                     /* in a pool (owners.h): the rank of the GPU whose memory it is; else 0 */
     uint32_t peers;                    /* bit n: device n of the application may access it, too */
     struct tsr_residency residency;    /* where the memory is */
     struct tsr_copies *copies;         /* copies of other GPUs (copies.h); NULL: none, all GPUs use the one memory */
+    struct tsr_extent
+        *next; /* the rest of it is on another GPU, because none had room for all (owners.h): at the addresses that follow */
 };
 
 /* A session begins, whose policy places memory; nothing is mapped yet. */
@@ -48,11 +51,14 @@ struct tsr_residency_plan *tsr_arena_plan(void);
  * driver's; NOT_SUPPORTED when the arena cannot be had at all, OUT_OF_MEMORY also when its addresses are used up.
  */
 CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out);
-void tsr_arena_unmap(struct tsr_extent *extent);
+void tsr_arena_unmap(struct tsr_extent *extent); /* with what comes next */
+
+/* With what comes next. */
+uint64_t tsr_arena_bytes(const struct tsr_extent *extent);
 
 /* The extent that holds the address, or NULL. */
 struct tsr_extent *tsr_arena_find(CUdeviceptr address);
-/* Calls visit for every extent; it may unmap the one that it is called with. */
+/* Calls visit for every extent; it may unmap the one that it is called with, if that is no other's next. */
 void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), void *argument);
 
 /*

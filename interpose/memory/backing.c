@@ -12,6 +12,7 @@
 #include "memory/arena.h"
 #include "memory/bounds.h"
 #include "memory/home_only.h"
+#include "memory/owners.h"
 #include "memory/pairs.h"
 #include "lane/executors.h"
 
@@ -25,6 +26,11 @@ void tsr_backing_have_copies(const struct tsr_backing_copies *copies)
     copies_of = copies;
 }
 
+bool tsr_backing_yield(CUdevice device, uint64_t bytes)
+{
+    return copies_of && copies_of->yield(device, bytes);
+}
+
 static uint32_t home(void)
 {
     return tsr_session()->policy->home;
@@ -36,6 +42,13 @@ static void count_away(const struct tsr_extent *extent, bool more)
         away_bytes += more ? extent->bytes : -extent->bytes;
 }
 
+void tsr_backing_passed(struct tsr_extent *extent, uint32_t gpu)
+{
+    count_away(extent, false);
+    extent->residency.gpu = (uint8_t)gpu;
+    count_away(extent, true);
+}
+
 uint64_t tsr_backing_away_bytes(void)
 {
     return away_bytes;
@@ -44,6 +57,8 @@ uint64_t tsr_backing_away_bytes(void)
 bool tsr_backing_fits(uint64_t bytes)
 {
     size_t free, total;
+    if (tsr_owners_are_on())
+        return true;
     return tsr_real.cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS || (free >= away_bytes && free - away_bytes >= bytes);
 }
 

@@ -15,11 +15,13 @@ struct tsr_extent;
 /*
  * Who gives extents further copies, on other GPUs (copies.h); constant while there are extents. `begin`: the extent's memory is at home,
  * mapped there alone; NOT_SUPPORTED: it is to have one copy. `drop`: its own, mapped everywhere but at home, go. `fix`: others use home's.
+ * `yield`: copies on the device make room for so many bytes; false: there are none.
  */
 struct tsr_backing_copies {
     CUresult (*begin)(struct tsr_extent *extent, uint32_t gpu, uint32_t peers);
     void (*drop)(struct tsr_extent *extent);
     CUresult (*fix)(struct tsr_extent *extent);
+    bool (*yield)(CUdevice device, uint64_t bytes);
 };
 void tsr_backing_have_copies(const struct tsr_backing_copies *copies);
 
@@ -36,6 +38,11 @@ void tsr_backing_drop(struct tsr_extent *extent);
  * driver also refuses to map again what was mapped before.
  */
 CUresult tsr_backing_move(struct tsr_extent *extent, uint32_t gpu);
+
+/* The extent has been given memory of another GPU. */
+void tsr_backing_passed(struct tsr_extent *extent, uint32_t gpu);
+
+bool tsr_backing_yield(CUdevice device, uint64_t bytes);
 
 /* Lets another GPU of the application at it, or not any more; wherever it moves. */
 CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);

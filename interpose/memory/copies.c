@@ -17,6 +17,7 @@
 #include "memory/backing.h"
 #include "memory/copies_parts.h"
 #include "memory/home.h"
+#include "memory/owners.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/order.h"
@@ -29,6 +30,7 @@ struct tsr_copies_all tsr_copies_all;
 CUresult tsr_copies_failed;
 
 uint64_t *tsr_copies_states, tsr_copies_generation;
+uint64_t tsr_copies_held[TSR_DIRECTORY_COPIES];
 
 static struct tsr_copies **pages; /* lock; by page of the arena; NULL: none yet */
 
@@ -40,16 +42,25 @@ bool tsr_copies_are_on(void)
 
 static bool is_wanted(uint32_t gpu, uint32_t peers)
 {
-    return tsr_copies_are_on() && gpu == tsr_session()->policy->home && !peers && tsr_replicas_open();
+    bool there = gpu == tsr_session()->policy->home || tsr_owners_are_on();
+    return tsr_copies_are_on() && there && !peers && tsr_replicas_open();
+}
+
+static uint32_t rank_of(uint32_t gpu)
+{
+    return tsr_lane_rank(tsr_session_lane((int32_t)gpu));
 }
 
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more)
 {
     struct tsr_session *session = tsr_session();
-    for (uint32_t i = 0; i < session->lane_count; i++)
-        if (own >> (i + 1) & 1)
-            tsr_copies_count(&session->policy->copies_bytes[session->lane_device[i] % 16],
-                             more ? copies->bytes : -copies->bytes);
+    for (uint32_t rank = 0; rank <= session->lane_count; rank++) {
+        if (!(own >> rank & 1) || rank == copies->replicas.owner)
+            continue;
+        tsr_copies_count(&session->policy->copies_bytes[tsr_session_gpu(session, rank) % TSR_GPUS],
+                         more ? copies->bytes : -copies->bytes);
+        tsr_copies_count(&tsr_copies_held[rank], more ? copies->bytes : -copies->bytes);
+    }
 }
 
 void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
@@ -65,9 +76,13 @@ void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
 }
 
 /* New memory has no value yet, so all copies hold it. */
-static uint16_t first_holders(void)
+static bool start_directory(struct tsr_copies *copies)
 {
-    return tsr_copies_away ? (uint16_t)((2u << tsr_session()->lane_count) - 1) : 1;
+    uint8_t owner = copies->replicas.owner, home = copies->replicas.used_by[0];
+    if (tsr_copies_away)
+        return tsr_directory_start_at(&copies->directory, copies->bytes, (uint16_t)((2u << tsr_session()->lane_count) - 1),
+                                      owner, owner);
+    return tsr_directory_start_at(&copies->directory, copies->bytes, (uint16_t)(1u << home), home, owner);
 }
 
 static bool note_locked(struct tsr_copies *copies)
@@ -76,6 +91,8 @@ static bool note_locked(struct tsr_copies *copies)
         pages = tsr_os_map(NULL, PAGES * sizeof pages[0], PROT_READ | PROT_WRITE, -1, 0);
     if (!tsr_copies_states)
         tsr_copies_states = tsr_os_map(NULL, PAGES * sizeof tsr_copies_states[0], PROT_READ | PROT_WRITE, -1, 0);
+    static uint64_t made; /* lock */
+    copies->number = made++;
     copies->place = tsr_copies_all.count;
     if (!pages || !tsr_copies_states || !tsr_vec_push(&tsr_copies_all, copies))
         return false;
@@ -91,17 +108,20 @@ static CUresult begin(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
     if (!is_wanted(gpu, peers))
         return CUDA_ERROR_NOT_SUPPORTED;
     struct tsr_copies *copies = calloc(1, sizeof *copies);
-    CUresult result = copies ? tsr_replicas_make(extent, &copies->replicas) : CUDA_ERROR_OUT_OF_MEMORY;
+    uint32_t owner = rank_of(gpu);
+    CUresult result = copies ? tsr_replicas_make(extent, owner, &copies->replicas) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS) {
         free(copies);
         return result;
     }
     copies->address = extent->address;
     copies->bytes = extent->bytes;
+    tsr_copies_begin_own(extent, copies);
     pthread_mutex_lock(&tsr_copies_lock);
-    bool noted = tsr_directory_start(&copies->directory, copies->bytes, first_holders()) && note_locked(copies);
+    bool noted = start_directory(copies) && note_locked(copies);
     pthread_mutex_unlock(&tsr_copies_lock);
     if (!noted) {
+        tsr_copies_count_bytes(copies, copies->replicas.own, false);
         tsr_directory_fini(&copies->directory);
         tsr_replicas_drop(extent, &copies->replicas);
         free(copies);
@@ -154,30 +174,38 @@ static void tell_of_no_room(uint32_t copy)
     warned |= 1u << copy;
 }
 
+/* Of its own, if there is room and it may, or the owner's. */
+static CUresult give_replica(struct tsr_extent *extent, uint32_t copy, bool own, struct tsr_replicas *replicas)
+{
+    CUresult result = tsr_replicas_give(extent, copy, own, replicas);
+    if (own && !(replicas->own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
+        if (result == CUDA_SUCCESS)
+            tsr_replicas_take(extent, copy, replicas);
+        result = tsr_replicas_give(extent, copy, true, replicas);
+    }
+    return result;
+}
+
 static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)
 {
     struct tsr_copies *copies = extent->copies;
     struct tsr_replicas replicas = copies->replicas;
     if (replicas.ready >> copy & 1)
-        return CUDA_SUCCESS;
-    CUresult result = tsr_replicas_give(extent, copy, &replicas);
-    if (!(replicas.own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
-        if (result == CUDA_SUCCESS)
-            tsr_replicas_take(extent, copy, &replicas);
-        result = tsr_replicas_give(extent, copy, &replicas);
-    }
+        return replicas.own >> copy & 1 || !tsr_owners_are_on() ? CUDA_SUCCESS : tsr_copies_take_own(extent, copy);
+    bool own = tsr_copies_may_have_own(copies, copy);
+    CUresult result = give_replica(extent, copy, own, &replicas);
     pthread_mutex_lock(&tsr_copies_lock);
     if (result == CUDA_SUCCESS)
         copies->replicas = replicas;
-    if (result == CUDA_SUCCESS && !(replicas.own >> copy & 1)) /* it uses home's */
+    if (result == CUDA_SUCCESS && !(replicas.own >> copy & 1)) /* it uses the owner's */
         tsr_copies_change(&tsr_copies_generation);
     if (result != CUDA_SUCCESS)
         copies->refused |= (uint16_t)(1u << copy);
     pthread_mutex_unlock(&tsr_copies_lock);
-    if (!(replicas.own >> copy & 1))
-        tell_of_no_room(copy);
-    else
+    if (replicas.own >> copy & 1)
         tsr_copies_count_bytes(copies, replicas.own & (uint16_t)(1u << copy), true);
+    else if (own)
+        tell_of_no_room(copy);
     return result == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -223,13 +251,20 @@ void tsr_copies_fail_locked(CUresult error, const char *what)
     tsr_copies_change(&tsr_copies_generation);
 }
 
+static void settle_locked(struct tsr_copies *copies)
+{
+    tsr_directory_settle(&copies->directory);
+    memset(copies->read_by, 0, sizeof copies->read_by);
+    memset(copies->written_by, 0, sizeof copies->written_by);
+}
+
 void tsr_copies_settle(void)
 {
     tsr_tickets_part_from_streams();
     pthread_mutex_lock(&tsr_copies_lock);
     tsr_tickets_forget_queues_locked();
     for (size_t i = 0; i < tsr_copies_all.count; i++)
-        tsr_directory_settle(&tsr_copies_all.data[i]->directory);
+        settle_locked(tsr_copies_all.data[i]);
     for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     tsr_copies_change(&tsr_copies_generation);
@@ -263,9 +298,16 @@ CUresult tsr_copies_fix(struct tsr_extent *extent)
     return result;
 }
 
+CUmemGenericAllocationHandle tsr_copies_fixed_memory(const struct tsr_extent *extent)
+{
+    const struct tsr_replicas *replicas = extent->copies ? &extent->copies->replicas : NULL;
+    return replicas ? replicas->memory[replicas->used_by[0]] : extent->memory;
+}
+
 void tsr_copies_start(uint32_t strands)
 {
-    static const struct tsr_backing_copies copies = {.begin = begin, .drop = drop, .fix = tsr_copies_fix};
+    static const struct tsr_backing_copies copies = {
+        .begin = begin, .drop = drop, .fix = tsr_copies_fix, .yield = tsr_copies_yield};
     tsr_backing_have_copies(&copies);
     tsr_tickets_start(strands);
 }

@@ -74,6 +74,9 @@ struct tsr_copies_use {
 
 extern uint32_t tsr_copies_away __attribute__((visibility("hidden"))); /* atomic; not 0: other GPUs than home may hold bytes */
 
+extern uint64_t tsr_copies_held[]
+    __attribute__((visibility("hidden"))); /* atomic; by rank: bytes of copies of others' memory */
+
 static inline bool tsr_copies_matter(void)
 {
     return __builtin_expect(__atomic_load_n(&tsr_copies_away, __ATOMIC_ACQUIRE) != 0, 0);
@@ -135,6 +138,9 @@ CUresult tsr_copies_loose_all(CUstream stream, bool per_thread);
 CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, uint64_t from, uint64_t bytes);
 CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, uint64_t pitch, uint64_t width, uint64_t height);
 
+/* In a pool, where the program has waited: passes memory between GPUs so that each owns its share, once the program has stopped allocating. */
+void tsr_copies_level(void);
+
 /* The stream is about to be destroyed. */
 void tsr_copies_stream_ends(CUstream stream);
 
@@ -169,6 +175,8 @@ CUresult tsr_copies_only_home(CUstream stream);
 /* Before others than this session are given the home GPU's memory: brings its bytes there; from now on work that touches it stays there.
    Errors: the driver's; then nothing has changed, and others must not be given the memory. */
 CUresult tsr_copies_fix(struct tsr_extent *extent);
+/* Then: the memory that holds them. */
+CUmemGenericAllocationHandle tsr_copies_fixed_memory(const struct tsr_extent *extent);
 void tsr_copies_forget(void);
 
 /*

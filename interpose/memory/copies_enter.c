@@ -10,6 +10,7 @@
 #include "memory/allocation.h"
 #include "memory/copies_parts.h"
 #include "memory/home.h"
+#include "memory/owners.h"
 #include "memory/quiet.h"
 #include "object/capture.h"
 #include "object/session.h"
@@ -137,7 +138,10 @@ static void prepare_lanes(const struct tsr_copies_use *use)
         struct tsr_copies_use there = *use;
         struct tsr_copies_waits waits;
         there.lane = session->lanes[i];
-        if (!tsr_order_is_there(stream, there.lane) || ask_with_copies(&there, &waits) != CUDA_SUCCESS)
+        if (!tsr_order_is_there(stream, there.lane))
+            continue;
+        CUresult asked = tsr_owners_have_begun() ? tsr_copies_ask(&there, &waits) : ask_with_copies(&there, &waits);
+        if (asked != CUDA_SUCCESS || waits.missing)
             continue;
         uint32_t oldest = tsr_ticket_queue_of(__atomic_load_n(&tsr_tickets.before_all, __ATOMIC_ACQUIRE));
         if (waits.count == 1 && tsr_ticket_queue_of(waits.tickets[0]) == oldest)

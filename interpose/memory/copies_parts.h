@@ -21,8 +21,15 @@ struct tsr_copies {
     bool full;        /* lock; the directory has no room for the use that is being made: it gathers */
     uint16_t refused; /* lock; bit n: GPU n, numbered as copies, cannot use it */
     uint64_t used_at
-        [TSR_DIRECTORY_COPIES];   /* lock; by GPU, numbered as copies: tsr_copies_uses when it used it last, but for repeats */
-    struct tsr_replicas replicas; /* changed with both locks */
+        [TSR_DIRECTORY_COPIES]; /* lock; by GPU, numbered as copies: tsr_copies_uses when it used it last, but for repeats */
+    uint64_t number;            /* in the order in which they were made */
+    /* In a pool (owners.h): GPUs, numbered as copies. Lock. */
+    uint16_t wanted;                          /* bit n: GPU n is to have its own copy */
+    uint64_t denied_at[TSR_DIRECTORY_COPIES]; /* tsr_copies_uses when it could not have one; 0: never */
+    uint64_t written_at;                      /* tsr_copies_uses when it was written last; 0: never */
+    uint64_t read_by[TSR_DIRECTORY_COPIES],
+        written_by[TSR_DIRECTORY_COPIES];    /* tickets of the last tracked uses, for those who use the same copy; 0: none */
+    struct tsr_replicas replicas;            /* changed with both locks */
     struct tsr_directory directory;          /* lock */
     uint64_t reported_cells, reported_bytes; /* lock; of these, what the policy's table includes */
 };
@@ -66,7 +73,24 @@ extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
 
 /* Memory lock. Makes room for a copy on a full GPU. False: there is none to be made, or no quiet moment. */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
+/* In a pool, where home sees all copies: all bytes come to one. Nothing runs and nobody is inside; a context of the home GPU is current. */
+CUresult tsr_copies_bring(struct tsr_copies *copies, uint32_t copy);
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more);
+
+/* In a pool (copies_own.c): whether a GPU that has no copy of its own is to have one for this use, if there is room. */
+bool tsr_copies_deserves_own_locked(const struct tsr_copies *copies, const struct tsr_use *use, uint32_t gpu);
+/* Adds to the survey, by GPU, what the use would cost there. */
+void tsr_copies_survey_in_pool_locked(const struct tsr_copies *copies, const struct tsr_use *use,
+                                      const struct tsr_survey_of *of, struct tsr_survey *survey);
+/* The same for what the program has mapped by itself, which has no copies. */
+void tsr_copies_survey_mapped(uint64_t first, uint64_t end, const struct tsr_survey_of *of, struct tsr_survey *survey);
+/* Memory lock. Whether a GPU without a copy gets memory of its own; without a pool: if it can. */
+bool tsr_copies_may_have_own(struct tsr_copies *copies, uint32_t gpu);
+/* Memory lock. A GPU that uses the owner's gets memory of its own, if there is room and a quiet moment. */
+CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu);
+/* Memory lock. The extent is new, and no GPU has used it: home gets memory of its own of a small one. */
+void tsr_copies_begin_own(const struct tsr_extent *extent, struct tsr_copies *copies);
+void tsr_copies_deny(struct tsr_copies *copies, uint32_t gpu);
 
 /* Enqueues a pull of home's, to where it sees the bytes from. */
 CUresult tsr_copies_pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream);

@@ -10,6 +10,7 @@
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "memory/allocation.h"
+#include "memory/owners.h"
 #include "memory/quiet.h"
 #include "object/capture.h"
 #include "object/session.h"
@@ -26,7 +27,8 @@ static uint64_t
 static bool is_spare_locked(const struct tsr_copies *copies, uint32_t copy)
 {
     uint64_t used_at = copies->used_at[copy];
-    if (!(copies->replicas.own >> copy & 1) || used_at + RECENT >= tsr_copies_uses)
+    if (!(copies->replicas.own >> copy & 1) || copy == copies->replicas.owner || copies->fixed ||
+        used_at + RECENT >= tsr_copies_uses)
         return false;
     enum tsr_directory_keeps keeps = tsr_directory_keeps(&copies->directory, (uint8_t)copy);
     return keeps == TSR_DIRECTORY_KEEPS_NOTHING || (keeps == TSR_DIRECTORY_KEEPS_SHARED && used_at < full_at[copy]);
@@ -46,13 +48,18 @@ static uint64_t spare_bytes(uint32_t copy)
 static void give_up(struct tsr_copies *copies, uint32_t copy)
 {
     struct tsr_replicas replicas = copies->replicas;
-    tsr_replicas_take(tsr_arena_find(copies->address), copy, &replicas);
+    if (copy)
+        tsr_replicas_take(tsr_arena_find(copies->address), copy, &replicas);
+    else
+        tsr_replicas_take_home(tsr_arena_find(copies->address), &replicas);
     pthread_mutex_lock(&tsr_copies_lock);
     copies->replicas = replicas;
     tsr_directory_lose(&copies->directory, (uint8_t)copy);
     tsr_copies_change(tsr_copies_state(copies));
     pthread_mutex_unlock(&tsr_copies_lock);
     tsr_copies_count_bytes(copies, (uint16_t)(1u << copy), false);
+    tsr_copies_count(&tsr_session()->policy->given_back, 1);
+    tsr_copies_count(&tsr_session()->policy->given_back_bytes, copies->bytes);
 }
 
 static void give_up_spare(uint32_t copy, uint64_t bytes)
@@ -100,9 +107,50 @@ static bool holds_exclusively(struct tsr_copies *copies, uint32_t copy)
     return keeps == TSR_DIRECTORY_KEEPS_EXCLUSIVE;
 }
 
+struct gathering {
+    const struct tsr_copies *copies;
+    CUstream stream;
+    CUresult result;
+};
+
+static void pull_now(void *context, const struct tsr_pull *pull)
+{
+    struct gathering *gathering = context;
+    CUdeviceptr at = gathering->copies->address + pull->first;
+    if (gathering->result == CUDA_SUCCESS)
+        gathering->result =
+            tsr_copies_pull_home(tsr_window_at(pull->to, at), tsr_window_at(pull->from, at), pull, gathering->stream);
+}
+
+static void ignore_wait(void *context, uint64_t ticket)
+{
+    (void)context;
+    (void)ticket;
+}
+
+CUresult tsr_copies_bring(struct tsr_copies *copies, uint32_t copy)
+{
+    struct gathering gathering = {.copies = copies};
+    struct tsr_directory_listener listener = {.pull = pull_now, .wait = ignore_wait, .context = &gathering};
+    CUresult result = tsr_copies_pull_stream(&gathering.stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    pthread_mutex_lock(&tsr_copies_lock);
+    tsr_directory_gather(&copies->directory, (uint8_t)copy, 0, &listener);
+    tsr_directory_settle(&copies->directory);
+    CUresult waited = tsr_real.cuStreamSynchronize(gathering.stream);
+    result = gathering.result == CUDA_SUCCESS ? waited : gathering.result;
+    if (result != CUDA_SUCCESS)
+        tsr_copies_fail_locked(result, "bytes could not be pulled");
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return result;
+}
+
 /* A context of the home GPU is current. */
 static CUresult bring_home(struct tsr_copies *copies)
 {
+    if (tsr_owners_are_on())
+        return tsr_copies_bring(copies, copies->replicas.owner);
     struct tsr_touch touch = {.first = copies->address, .end = copies->address + copies->bytes, .pulls = true};
     struct tsr_copies_use use = {.touches = &touch, .count = 1, .locked = true, .cause = TSR_PULL_GIVEN};
     struct tsr_order_hold hold;
@@ -121,7 +169,8 @@ static uint64_t yield_some(uint32_t copy, uint64_t bytes, bool only_ones)
     uint64_t given = 0;
     for (size_t i = 0; i < tsr_copies_all.count && given < bytes; i++) {
         struct tsr_copies *copies = tsr_copies_all.data[i];
-        if (!(copies->replicas.own >> copy & 1) || holds_exclusively(copies, copy) != only_ones)
+        if (!(copies->replicas.own >> copy & 1) || copy == copies->replicas.owner || (copies->fixed && !copy) ||
+            holds_exclusively(copies, copy) != only_ones)
             continue;
         if (only_ones && bring_home(copies) != CUDA_SUCCESS)
             continue;
@@ -147,10 +196,10 @@ static uint32_t copies_on(CUdevice device)
 {
     const struct tsr_session *session = tsr_session();
     uint32_t on = 0, owned = 0;
-    for (uint32_t copy = 1; copy <= session->lane_count; copy++)
+    for (uint32_t copy = 0; copy <= session->lane_count; copy++)
         on |= (device < 0 || tsr_gpu_device(tsr_session_gpu(session, copy)) == device ? 1u : 0u) << copy;
     for (size_t i = 0; i < tsr_copies_all.count; i++)
-        owned |= tsr_copies_all.data[i]->replicas.own;
+        owned |= tsr_copies_all.data[i]->replicas.own & ~(1u << tsr_copies_all.data[i]->replicas.owner);
     return on & owned;
 }
 
@@ -162,7 +211,7 @@ bool tsr_copies_yield(CUdevice device, uint64_t bytes)
         return false;
     if (!tsr_is_any_capture() && tsr_quiet_wait(YIELD_NS) == CUDA_SUCCESS) {
         tsr_copies_settle();
-        for (uint32_t copy = 1; copy < TSR_DIRECTORY_COPIES && given < bytes; copy++)
+        for (uint32_t copy = 0; copy < TSR_DIRECTORY_COPIES && given < bytes; copy++)
             given += on >> copy & 1 ? yield_of(copy, bytes - given) : 0;
     }
     tsr_gate_open();

@@ -11,6 +11,7 @@
 #include "memory/copies_parts.h"
 #include "memory/home_only.h"
 #include "memory/host_space.h"
+#include "memory/owners.h"
 #include "memory/pairs.h"
 #include "memory/pull_seen.h"
 #include "memory/relay.h"
@@ -79,12 +80,6 @@ static void note_wait(void *context, uint64_t ticket)
         waits->tickets[waits->count++] = ticket;
     else if (at < waits->count && waits->tickets[at] < ticket)
         waits->tickets[at] = ticket;
-}
-
-static void ignore_wait(void *context, uint64_t ticket)
-{
-    (void)context;
-    (void)ticket;
 }
 
 static void ignore_pull(void *context, const struct tsr_pull *pull)
@@ -178,7 +173,7 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
 
 static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_use *use)
 {
-    return use->lane ? copies->replicas.used_by[tsr_lane_rank(use->lane)] : 0;
+    return copies->replicas.used_by[tsr_lane_rank(use->lane)];
 }
 
 /* Of memory that no directory knows; what is neither in the arena nor the host's is a module's. */
@@ -216,6 +211,8 @@ static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry,
                           .stride = touch->stride,
                           .width = touch->width,
                           .broadcast = inquiry->broadcast.copies ? &inquiry->broadcast : NULL};
+    if (inquiry->survey_of && inquiry->survey_of->in_pool)
+        tsr_copies_survey_mapped(touch->first, touch->end, inquiry->survey_of, inquiry->survey);
     for (uint64_t at = touch->first; at < touch->end && at - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES;) {
         struct tsr_copies *copies = tsr_copies_at_locked(at);
         uint64_t end = copies ? copies->address + copies->bytes : at / TSR_ARENA_PAGE * TSR_ARENA_PAGE + TSR_ARENA_PAGE;
@@ -237,14 +234,50 @@ static bool is_full_locked(struct tsr_copies *copies, const struct inquiry *inqu
     return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * parts);
 }
 
-/* False: the use's GPU cannot use the extent (result), or has no copy of it yet (waits.missing). */
-static bool is_usable_locked(struct tsr_copies *copies, struct inquiry *inquiry)
+/* In a pool: the GPU is to have its own copy; and whether that is worth waiting for. */
+static bool wants_own_locked(struct tsr_copies *copies, const struct tsr_use *use, const struct inquiry *inquiry, uint32_t gpu)
+{
+    bool launches = inquiry->use->cause == TSR_PULL_LAUNCH && (inquiry->use->lane || inquiry->use->tracked);
+    bool wants = tsr_copies_deserves_own_locked(copies, use, gpu);
+    copies->wanted = (uint16_t)((copies->wanted & ~(1u << gpu)) | (wants ? 1u << gpu : 0));
+    return wants && launches && !inquiry->use->locked;
+}
+
+/* In a pool: who uses the same copy on another GPU comes before. */
+static void note_sharers_locked(const struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
     uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
+    bool writes = use->writes || (use->copy != gpu && tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME);
+    for (uint32_t other = 0; other <= tsr_session()->lane_count; other++) {
+        if (other == gpu || !(copies->replicas.ready >> other & 1) || copies->replicas.used_by[other] != use->copy)
+            continue;
+        inquiry->shared_writes |= inquiry->use->lanes != NULL; /* it is done once, and not by each GPU */
+        if (copies->written_by[other])
+            note_tie(inquiry, copies->written_by[other]);
+        if (writes && copies->read_by[other])
+            note_tie(inquiry, copies->read_by[other]);
+    }
+}
+
+/* In a pool: the use has its ticket. */
+static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
+{
+    uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
+    bool writes = use->writes || (use->copy != gpu && tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME);
+    *(writes ? &copies->written_by[gpu] : &copies->read_by[gpu]) = use->ticket;
+    if (use->writes)
+        copies->written_at = tsr_copies_uses;
+}
+
+/* False: the use's GPU cannot use the extent (result), or has no copy of it yet (waits.missing). */
+static bool is_usable_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
+{
+    uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
+    bool wants = tsr_owners_have_begun() && wants_own_locked(copies, use, inquiry, gpu);
     copies->used_at[gpu] = tsr_copies_uses;
     if (inquiry->use->lane && (copies->fixed || copies->refused >> gpu & 1))
         inquiry->result = CUDA_ERROR_NOT_SUPPORTED;
-    else if (!(copies->replicas.ready >> gpu & 1))
+    else if (!(copies->replicas.ready >> gpu & 1) || wants)
         inquiry->waits.missing = copies->address;
     else
         return true;
@@ -261,9 +294,12 @@ static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, str
 {
     struct tsr_directory_listener waits = {
         .pull = ignore_pull, .wait = note_wait, .guard = tsr_order_by_data ? note_guard : NULL, .context = inquiry};
-    if (!is_usable_locked(copies, inquiry))
+    if (!is_usable_locked(copies, use, inquiry))
         return;
-    inquiry->shared_writes |= is_shared(copies); /* also what it reads may be pulled there */
+    if (tsr_owners_have_begun())
+        note_sharers_locked(copies, use, inquiry);
+    else
+        inquiry->shared_writes |= is_shared(copies); /* also what it reads may be pulled there */
     if (inquiry->use->lane && tsr_tickets.before_all)
         note_wait(inquiry, tsr_tickets.before_all);
     copies->full = is_full_locked(copies, inquiry);
@@ -283,7 +319,7 @@ static void freeze_locked(struct tsr_copies *copies)
 /* Like ask_locked, immediately before the use is applied: makes repeats of other uses look again if their proofs would not hold. */
 static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    if (!is_usable_locked(copies, inquiry))
+    if (!is_usable_locked(copies, use, inquiry))
         return;
     enum tsr_directory_change change = is_full_locked(copies, inquiry) || inquiry->use->lanes
                                            ? TSR_DIRECTORY_HOLDS
@@ -296,7 +332,7 @@ static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use
 
 static void apply_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    struct tsr_directory_listener pulls = {.pull = issue_pull, .wait = ignore_wait, .context = inquiry};
+    struct tsr_directory_listener pulls = {.pull = issue_pull, .context = inquiry};
     inquiry->copies = copies;
     uint64_t before = inquiry->bytes;
     inquiry->gathers = copies->full;
@@ -330,15 +366,15 @@ static void ask_everything_locked(struct inquiry *inquiry)
 {
     struct tsr_directory_listener waits = {.pull = ignore_pull, .wait = note_wait, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++)
-        tsr_directory_ask_all(&tsr_copies_all.data[i]->directory, 0, &waits);
+        tsr_directory_ask_all(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], &waits);
 }
 
 static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
 {
-    struct tsr_directory_listener pulls = {.pull = issue_pull, .wait = ignore_wait, .context = inquiry};
+    struct tsr_directory_listener pulls = {.pull = issue_pull, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         inquiry->copies = tsr_copies_all.data[i];
-        tsr_directory_gather(&tsr_copies_all.data[i]->directory, 0, ticket, &pulls);
+        tsr_directory_gather(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], ticket, &pulls);
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     }
 }
@@ -428,7 +464,7 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
 static void fill_proof_locked(struct inquiry *inquiry)
 {
     struct tsr_copies_proof *proof = inquiry->use->proof;
-    proof->queue = (inquiry->shared_reads || inquiry->shared_writes) && tsr_order_by_data
+    proof->queue = ((inquiry->shared_reads || inquiry->shared_writes) && tsr_order_by_data) || tsr_owners_have_begun()
                        ? NULL
                        : tsr_tickets.queues.data[inquiry->waits.asker.queue];
     proof->strand = inquiry->waits.asker.strand;
@@ -496,6 +532,8 @@ static void add_lane_locked(struct inquiry *inquiry, struct tsr_lane_client *lan
     inquiry->broadcast.copies |= (uint16_t)(1u << rank);
     inquiry->broadcast.tickets[rank] = tsr_ticket_take_locked(&there.waits.asker);
     note_shared_locked(&there, inquiry->broadcast.tickets[rank]);
+    if (tsr_owners_have_begun())
+        each_locked(&there, inquiry->broadcast.tickets[rank], note_use_locked);
     *inquiry->use->lanes |= 1u << (rank - 1);
 }
 
@@ -536,6 +574,8 @@ static CUresult pull_locked(struct inquiry *inquiry)
     note_shared_locked(inquiry, ticket);
     if (inquiry->use->ticket)
         *inquiry->use->ticket = ticket;
+    if (tsr_owners_have_begun())
+        each_locked(inquiry, ticket, note_use_locked);
     if (inquiry->use->everything)
         apply_everything_locked(inquiry, ticket);
     else if (inquiry->changes)
@@ -562,7 +602,10 @@ CUresult tsr_copies_pull(const struct tsr_copies_use *use, const struct tsr_orde
 
 static void survey_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    tsr_directory_survey(&copies->directory, use, inquiry->survey_of, inquiry->survey);
+    if (inquiry->survey_of->in_pool)
+        tsr_copies_survey_in_pool_locked(copies, use, inquiry->survey_of, inquiry->survey);
+    else
+        tsr_directory_survey(&copies->directory, use, inquiry->survey_of, inquiry->survey);
 }
 
 void tsr_copies_survey(const struct tsr_touch *touches, uint32_t count, const struct tsr_survey_of *of,

@@ -144,8 +144,11 @@ void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *
 {
     if (use->first >= use->end)
         return;
-    if (tsr_directory_look(directory, use) == TSR_DIRECTORY_SAME) { /* the usual case */
-        tsr_directory_ask(directory, use, listener);
+    enum tsr_directory_change change = tsr_directory_look(directory, use);
+    bool needs = change == TSR_DIRECTORY_HOLDS; /* otherwise it pulls nothing */
+    if (change == TSR_DIRECTORY_SAME) {
+        if (listener->wait)
+            tsr_directory_ask(directory, use, listener);
         return;
     }
     directory->repeats |= use->repeats && use->writes;
@@ -153,7 +156,8 @@ void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *
         tsr_directory_gather(directory, use->copy, use->ticket, listener);
         return;
     }
-    tsr_directory_ask(directory, use, listener);
+    if (needs || listener->wait)
+        tsr_directory_ask(directory, use, listener);
     size_t begin = tsr_cell_split(directory, use->first), end = tsr_cell_split(directory, use->end);
     for (size_t i = begin; i < end; i++) {
         struct tsr_cell *cell = &directory->cells.data[i];
@@ -200,7 +204,7 @@ void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy)
             struct tsr_part *part = &cell->parts[n];
             part->holders &= (uint16_t)~(1u << copy);
             if (part->source == copy)
-                part->source = (uint8_t)__builtin_ctz(part->holders);
+                part->source = part->holders >> directory->base & 1 ? directory->base : (uint8_t)__builtin_ctz(part->holders);
         }
     }
     tsr_cells_join(directory, 0, directory->cells.count);

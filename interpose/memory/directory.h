@@ -59,6 +59,7 @@ struct tsr_cell {
 struct tsr_directory {
     uint64_t bytes; /* 0: not started */
     uint32_t most;  /* cells */
+    uint8_t base;   /* a copy that there always is: what others pull from, where it holds the bytes as well */
     bool repeats;   /* a writer may be one that repeats */
     struct {
         struct tsr_cell *data;
@@ -108,7 +109,7 @@ static inline uint64_t tsr_pull_bytes(const struct tsr_pull *pull)
 /* Called with what a use needs. `wait` may be called with a ticket several times. */
 struct tsr_directory_listener {
     void (*pull)(void *context, const struct tsr_pull *pull);
-    void (*wait)(void *context, uint64_t ticket);
+    void (*wait)(void *context, uint64_t ticket); /* NULL: nobody wants to know */
     /* As `wait`, for pulls from bytes that the use changes and which the program orders before it. May be NULL. */
     void (*guard)(void *context, uint64_t ticket);
     void *context;
@@ -116,6 +117,8 @@ struct tsr_directory_listener {
 
 /* All of these copies hold all bytes, which have no value yet. False: no memory. */
 bool tsr_directory_start(struct tsr_directory *directory, uint64_t bytes, uint16_t holders);
+/* The same; source: one of them, which others pull from; base: the copy that there always is. */
+bool tsr_directory_start_at(struct tsr_directory *directory, uint64_t bytes, uint16_t holders, uint8_t source, uint8_t base);
 void tsr_directory_fini(struct tsr_directory *directory);
 
 static inline uint32_t tsr_ticket_queue_of(uint64_t ticket)
@@ -178,13 +181,18 @@ struct tsr_survey {
     uint32_t part_count;
     struct tsr_place_part parts[TSR_PLACE_PARTS];
     uint64_t constants[TSR_DIRECTORY_COPIES];
+    /* In a pool (owners.h), by GPU: bytes that it would use in another's memory; and in copies that it does not have yet. */
+    uint64_t through_link[TSR_DIRECTORY_COPIES], new_copies[TSR_DIRECTORY_COPIES];
 };
 
 struct tsr_survey_of {
     uint16_t copies;                                  /* set of those that the use may run on */
     bool (*is_fresh)(void *context, uint64_t ticket); /* whether that piece of work was recent */
     void *context;
+    bool in_pool; /* holders are GPUs that would find the bytes where they look, rather than copies */
 };
+
+void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, uint16_t holders);
 
 /* Adds to the survey. The ticket and the copy of the use do not matter. */
 void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,

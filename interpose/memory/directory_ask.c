@@ -52,7 +52,7 @@ struct tsr_cell_plan tsr_cell_plan(const struct tsr_cell *cell, uint64_t first, 
 
 static void report_wait(const struct tsr_directory_listener *listener, uint64_t ticket)
 {
-    if (ticket)
+    if (ticket && listener->wait)
         listener->wait(listener->context, ticket);
 }
 
@@ -66,7 +66,7 @@ static void report_guards(const struct tsr_directory_listener *listener, const s
 
 static void report_writers(const struct tsr_directory_listener *listener, const struct tsr_part *part)
 {
-    for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && part->writers[i]; i++)
+    for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && part->writers[i] && listener->wait; i++)
         listener->wait(listener->context, part->writers[i]);
 }
 

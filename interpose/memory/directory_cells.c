@@ -5,12 +5,18 @@
 
 bool tsr_directory_start(struct tsr_directory *directory, uint64_t bytes, uint16_t holders)
 {
-    *directory = (struct tsr_directory){.most = TSR_DIRECTORY_CELLS};
+    uint8_t first = holders ? (uint8_t)__builtin_ctz(holders) : 0;
+    return tsr_directory_start_at(directory, bytes, holders, first, first);
+}
+
+bool tsr_directory_start_at(struct tsr_directory *directory, uint64_t bytes, uint16_t holders, uint8_t source, uint8_t base)
+{
+    *directory = (struct tsr_directory){.most = TSR_DIRECTORY_CELLS, .base = base};
     if (!bytes || !holders || !tsr_vec_reserve(&directory->cells, 1))
         return false;
     directory->bytes = bytes;
     directory->cells.count = 1;
-    directory->cells.data[0] = (struct tsr_cell){.parts[0] = {.holders = holders, .source = (uint8_t)__builtin_ctz(holders)}};
+    directory->cells.data[0] = (struct tsr_cell){.parts[0] = {.holders = holders, .source = source}};
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* See directory.h: where a launch would find what it reads. */
 #include "memory/directory_cells.h"
 
-static void add_part(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, uint16_t holders)
+void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, uint16_t holders)
 {
     struct tsr_place_part *parts = survey->parts;
     for (uint32_t i = 0; i < survey->part_count; i++)
@@ -26,7 +26,7 @@ static void survey_part(const struct tsr_part *part, uint64_t bytes, const struc
     for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && part->writers[i]; i++) {
         if (!of->is_fresh(of->context, part->writers[i]))
             continue;
-        add_part(survey, part->writers[i], fresh ? 0 : bytes, fresh ? of->copies : part->holders & of->copies);
+        tsr_survey_add(survey, part->writers[i], fresh ? 0 : bytes, fresh ? of->copies : part->holders & of->copies);
         fresh = true;
     }
     for (uint32_t lacking = fresh ? 0 : of->copies & ~part->holders; lacking; lacking &= lacking - 1)

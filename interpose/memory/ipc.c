@@ -14,6 +14,7 @@
 #include "base/socket.h"
 #include "memory/allocation.h"
 #include "memory/arena.h"
+#include "memory/copies.h"
 #include "memory/migrate.h"
 #include "driver/real.h"
 
@@ -46,7 +47,7 @@ static void answer(int peer)
     tsr_memory_lock();
     const struct tsr_allocation *allocation = tsr_allocation_find(name.address);
     if (allocation && allocation->id == name.id) {
-        memory.result = (int32_t)tsr_real.cuMemExportToShareableHandle(&descriptor, allocation->extent->memory,
+        memory.result = (int32_t)tsr_real.cuMemExportToShareableHandle(&descriptor, tsr_copies_fixed_memory(allocation->extent),
                                                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
         memory.bytes = allocation->extent->bytes;
         memory.offset = allocation->address - allocation->extent->address;

@@ -17,6 +17,7 @@
 #include "memory/physical.h"
 #include "memory/pairs.h"
 #include "memory/pool.h"
+#include "memory/owners.h"
 #include "memory/relay.h"
 #include "memory/room.h"
 #include "driver/real.h"
@@ -94,6 +95,8 @@ CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
         tsr_memory_reclaim_locked();
         result = allocate_locked(bytes, context, &allocation);
     }
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        tsr_owners_refused();
     if (result == CUDA_SUCCESS)
         *address = allocation->address;
     tsr_memory_unlock();
@@ -281,6 +284,23 @@ TSR_REDIRECTED(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdev
     return CUDA_SUCCESS;
 }
 
+/* What others have of the home GPU is none of the pool's. */
+static CUresult pool_info(size_t *free, size_t *total, uint64_t idle)
+{
+    size_t here;
+    tsr_memory_lock();
+    struct tsr_owners_room room = tsr_owners_room();
+    uint64_t given_back = __atomic_load_n(&tsr_copies_held[0], __ATOMIC_RELAXED);
+    tsr_memory_unlock();
+    CUresult result = tsr_real.cuMemGetInfo_v2(&here, total);
+    if (result != CUDA_SUCCESS)
+        return result;
+    uint64_t lacks = room.home > here + given_back ? room.home - here - given_back : 0;
+    *free = room.free + idle - lacks;
+    *total = room.total;
+    return CUDA_SUCCESS;
+}
+
 /* Chunks that hold nothing are mapped and yet free; memory that lies elsewhere is the home GPU's all the same. */
 TSR_REDIRECTED(cuMemGetInfo_v2)(size_t *free, size_t *total)
 {
@@ -289,11 +309,31 @@ TSR_REDIRECTED(cuMemGetInfo_v2)(size_t *free, size_t *total)
     tsr_memory_lock();
     tsr_pool_settle_all_locked();
     uint64_t idle = tsr_heap_idle_bytes(&small), away = tsr_backing_away_bytes();
+    bool pooled = tsr_owners_are_on();
     tsr_memory_unlock();
+    if (pooled)
+        return pool_info(free, total, idle);
     CUresult result = tsr_real.cuMemGetInfo_v2(free, total);
     if (result == CUDA_SUCCESS)
         *free = *free + idle > away ? *free + idle - away : 0;
     return result;
+}
+
+static CUresult pool_total(size_t *bytes, CUdevice device)
+{
+    CUresult result = tsr_real.cuDeviceTotalMem_v2(bytes, device);
+    if (result != CUDA_SUCCESS || !tsr_owners_are_wanted() || device != tsr_session()->home)
+        return result;
+    tsr_memory_lock();
+    if (tsr_owners_are_on())
+        *bytes = tsr_owners_room().total;
+    tsr_memory_unlock();
+    return CUDA_SUCCESS;
+}
+
+TSR_REDIRECTED(cuDeviceTotalMem_v2)(size_t *bytes, CUdevice dev)
+{
+    return bytes ? pool_total(bytes, dev) : tsr_real.cuDeviceTotalMem_v2(bytes, dev);
 }
 
 static void give_if_owned(struct tsr_allocation *allocation, void *context)

@@ -6,6 +6,7 @@
 #include "driver/engaged.h"
 #include "memory/memory.h"
 #include "memory/migrate.h"
+#include "memory/owners.h"
 #include "memory/pool.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -63,6 +64,8 @@ static void correct(CUdeviceptr ptr, CUpointer_attribute attribute, void *data)
     CUmemAllocationHandleType types;
     CUdeviceptr base;
     uint64_t bytes;
+    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && tsr_owners_is_any(ptr))
+        PUT(int, tsr_session()->home);
     if (attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES && tsr_vmm_types_at(ptr, &types))
         PUT(unsigned long long, types);
     if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR && tsr_vmm_find(ptr, &base, &bytes))

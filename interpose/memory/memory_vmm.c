@@ -4,12 +4,15 @@
 #include "memory/backing.h"
 #include "memory/home_only.h"
 #include "driver/engaged.h"
+#include "driver/gpus.h"
 #include "memory/home.h"
 #include "memory/memory.h"
 #include "memory/migrate.h"
 #include "order/order.h"
 #include "driver/real.h"
+#include "memory/owners.h"
 #include "memory/physical.h"
+#include "object/session.h"
 #include "memory/room.h"
 #include "memory/vmm.h"
 
@@ -67,6 +70,34 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size, const 
     return result;
 }
 
+/* On the first GPU that has room. NOT_SUPPORTED: there is no pool, or it is none of the home GPU's memory. */
+static CUresult create_in_pool(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop)
+{
+    CUmemAllocationProp elsewhere = *prop;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    uint32_t tried = 0, rank;
+    tsr_memory_lock();
+    bool pooled = tsr_memory_is_home(&prop->location) && tsr_owners_are_on();
+    tsr_memory_unlock();
+    while (pooled && result == CUDA_ERROR_OUT_OF_MEMORY) {
+        tsr_memory_lock();
+        rank = tsr_owners_next(size, tried);
+        tsr_memory_unlock();
+        if (rank == TSR_OWNERS_NONE)
+            break;
+        tried |= 1u << rank;
+        elsewhere.location.id = tsr_gpu_device(tsr_session_gpu(tsr_session(), rank));
+        result = create(handle, size, &elsewhere, 0);
+        if (result != CUDA_SUCCESS)
+            continue;
+        tsr_physical_created(*handle, CU_MEM_HANDLE_TYPE_NONE, -1);
+        tsr_memory_lock();
+        tsr_physical_owned_locked(*handle, rank, size);
+        tsr_memory_unlock();
+    }
+    return pooled ? result : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* Memory that the application does not mean to share is made such that it can be. */
 static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop)
 {
@@ -77,7 +108,13 @@ static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t si
     if (!has_room(&prop->location, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     shareable.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    return create(handle, size, &shareable, 0);
+    CUresult result = create_in_pool(handle, size, &shareable);
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    result = create(handle, size, &shareable, 0);
+    if (result == CUDA_SUCCESS)
+        tsr_physical_created(*handle, CU_MEM_HANDLE_TYPE_NONE, -1);
+    return result;
 }
 
 TSR_REDIRECTED(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
@@ -88,8 +125,11 @@ TSR_REDIRECTED(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, c
         tsr_memory_reclaim();
         result = create_shareable(handle, size, prop);
     }
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
-        result = create(handle, size, prop, flags);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        tsr_owners_refused();
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
+        return result;
+    result = create(handle, size, prop, flags);
     if (result == CUDA_SUCCESS)
         tsr_physical_created(*handle, prop->requestedHandleTypes, -1);
     return result;
@@ -200,11 +240,21 @@ TSR_REDIRECTED(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle *han
     return CUDA_SUCCESS;
 }
 
+static bool is_owned(CUmemGenericAllocationHandle handle)
+{
+    tsr_memory_lock();
+    bool owned = tsr_physical_owner_locked(tsr_physical_find_locked(handle)) != TSR_OWNERS_NONE;
+    tsr_memory_unlock();
+    return owned;
+}
+
 TSR_REDIRECTED(cuMemGetAllocationPropertiesFromHandle)(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
     CUmemAllocationHandleType types;
     CUresult result = tsr_real.cuMemGetAllocationPropertiesFromHandle(prop, handle);
     if (result == CUDA_SUCCESS && tsr_physical_types_of(handle, &types))
         prop->requestedHandleTypes = types;
+    if (result == CUDA_SUCCESS && is_owned(handle))
+        prop->location.id = tsr_session()->home;
     return result;
 }

@@ -11,7 +11,9 @@
 
 #include <stdbool.h>
 
+#include "memory/copies.h"
 #include "memory/heat.h"
+#include "memory/owners.h"
 
 struct tsr_extent;
 
@@ -26,6 +28,8 @@ static inline void tsr_migrate_consider(void)
     if (__builtin_expect(tsr_heat_pages != NULL, 0) &&
         __atomic_load_n(&tsr_heat_counter.launches, __ATOMIC_RELAXED) >= __atomic_load_n(&tsr_migrate_due, __ATOMIC_RELAXED))
         tsr_migrate_now();
+    if (tsr_owners_are_spread())
+        tsr_copies_level();
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "driver/real.h"
 #include "memory/allocation.h"
+#include "memory/owners.h"
 
 struct tsr_physical {
     uint64_t handles;  /* that the application has to release */
@@ -17,6 +18,8 @@ struct tsr_physical {
     CUmemAllocationHandleType types;
     int descriptor; /* -1: ask the driver for one */
     bool offered;   /* another process has it, or may get it */
+    uint32_t owner; /* of a pool: rank; else TSR_OWNERS_NONE */
+    uint64_t bytes; /* of a pool */
 };
 
 struct handle {
@@ -72,6 +75,8 @@ static void put_locked(struct tsr_physical *physical)
 {
     if (physical->handles || physical->mappings)
         return;
+    if (physical->owner != TSR_OWNERS_NONE)
+        tsr_owners_remove(physical->owner, physical->bytes);
     if (physical->descriptor >= 0)
         close(physical->descriptor);
     free(physical);
@@ -92,13 +97,28 @@ void tsr_physical_created(CUmemGenericAllocationHandle handle, CUmemAllocationHa
     if (!physical)
         return;
     int copy = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
-    *physical = (struct tsr_physical){.types = types, .descriptor = copy};
+    *physical = (struct tsr_physical){.types = types, .descriptor = copy, .owner = TSR_OWNERS_NONE};
     tsr_memory_lock();
     if (note_handle(handle, physical))
         physical->handles = 1;
     else
         put_locked(physical);
     tsr_memory_unlock();
+}
+
+void tsr_physical_owned_locked(CUmemGenericAllocationHandle handle, uint32_t rank, uint64_t bytes)
+{
+    struct tsr_physical *physical = tsr_physical_find_locked(handle);
+    if (!physical)
+        return;
+    physical->owner = rank;
+    physical->bytes = bytes;
+    tsr_owners_add(rank, bytes);
+}
+
+uint32_t tsr_physical_owner_locked(const struct tsr_physical *physical)
+{
+    return physical ? physical->owner : TSR_OWNERS_NONE;
 }
 
 void tsr_physical_released_locked(CUmemGenericAllocationHandle handle)

@@ -17,6 +17,10 @@ struct tsr_physical;
  * descriptor: of imported memory, which is kept (a copy); -1: none.
  */
 void tsr_physical_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType types, int descriptor);
+/* Of a pool (owners.h): the GPU whose memory it is. Memory lock. */
+void tsr_physical_owned_locked(CUmemGenericAllocationHandle handle, uint32_t rank, uint64_t bytes);
+/* TSR_OWNERS_NONE: of no pool. */
+uint32_t tsr_physical_owner_locked(const struct tsr_physical *physical);
 /* Another process has it, or may get it from now on. */
 void tsr_physical_offered(CUmemGenericAllocationHandle handle);
 /* False: not known. */

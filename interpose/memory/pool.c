@@ -11,6 +11,7 @@
 #include "memory/freed.h"
 #include "memory/home.h"
 #include "memory/memory.h"
+#include "memory/owners.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -131,6 +132,8 @@ static CUresult allocate_locked(struct tsr_pool *pool, uint64_t set, size_t byte
         tsr_memory_reclaim_locked();
         result = tsr_heap_grow(&pool->heap, bytes);
     }
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        tsr_owners_refused();
     if (result != CUDA_SUCCESS)
         return result;
     *out = take_locked(pool, set, bytes, context);

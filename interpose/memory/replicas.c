@@ -75,12 +75,14 @@ static void take_back(struct tsr_lane_client *lane, CUdeviceptr address, uint64_
     tsr_lane_ask(lane, &message, -1);
 }
 
-/* Its own memory at the extent's address, or home's. */
-static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas)
+/* Its own memory at the extent's address, or the owner's. */
+static CUresult give_memory(const struct tsr_extent *extent, uint32_t copy, bool own, struct tsr_replicas *replicas)
 {
     struct tsr_lane_client *lane = tsr_session()->lanes[copy - 1];
     int32_t charged = (int32_t)tsr_session_gpu(tsr_session(), copy) + 1;
-    CUresult result = tsr_backing_create(&replicas->memory[copy], extent->bytes, tsr_session_gpu(tsr_session(), copy));
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (own)
+        result = tsr_backing_create(&replicas->memory[copy], extent->bytes, tsr_session_gpu(tsr_session(), copy));
     if (result == CUDA_SUCCESS) {
         result = hand(lane, extent->address, extent->bytes, replicas->memory[copy], charged);
         if (result == CUDA_SUCCESS) {
@@ -90,10 +92,11 @@ static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct 
         }
         tsr_real.cuMemRelease(replicas->memory[copy]);
     }
-    if (!tsr_pair_is_direct(copy, 0))
+    if (!tsr_pair_is_direct(copy, replicas->owner))
         return result;
-    replicas->used_by[copy] = 0;
-    return hand(lane, extent->address, extent->bytes, extent->memory, (int32_t)tsr_session_gpu(tsr_session(), 0) + 1);
+    replicas->used_by[copy] = replicas->owner;
+    return hand(lane, extent->address, extent->bytes, extent->memory,
+                (int32_t)tsr_session_gpu(tsr_session(), replicas->owner) + 1);
 }
 
 /* In the process of the GPU `in`. */
@@ -150,15 +153,15 @@ void tsr_replicas_take(const struct tsr_extent *extent, uint32_t copy, struct ts
     take_back(tsr_session()->lanes[copy - 1], extent->address, extent->bytes);
     close_windows(extent, copy, replicas);
     replicas->ready &= (uint16_t)~(1u << copy);
-    if (!has(replicas, copy))
+    if (!has(replicas, copy) || copy == replicas->owner)
         return;
     tsr_real.cuMemRelease(replicas->memory[copy]);
     replicas->own &= (uint16_t)~(1u << copy);
 }
 
-CUresult tsr_replicas_give(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas)
+CUresult tsr_replicas_give(const struct tsr_extent *extent, uint32_t copy, bool own, struct tsr_replicas *replicas)
 {
-    CUresult result = give_own(extent, copy, replicas);
+    CUresult result = give_memory(extent, copy, own, replicas);
     if (result != CUDA_SUCCESS)
         return result;
     replicas->ready |= (uint16_t)(1u << copy);
@@ -168,19 +171,124 @@ CUresult tsr_replicas_give(const struct tsr_extent *extent, uint32_t copy, struc
     return result;
 }
 
+/* At home, at the extent's address. */
+static CUresult exchange(const struct tsr_extent *extent, CUmemGenericAllocationHandle memory, CUmemGenericAllocationHandle now)
+{
+    CUresult result = tsr_real.cuMemUnmap(extent->address, extent->bytes);
+    if (result == CUDA_SUCCESS &&
+        (result = tsr_backing_map(extent->address, extent->bytes, memory, extent->peers)) != CUDA_SUCCESS &&
+        tsr_backing_map(extent->address, extent->bytes, now, extent->peers) != CUDA_SUCCESS)
+        tsr_error("memory of %llu bytes at 0x%llx could neither be exchanged nor stay; what uses it fails",
+                  (unsigned long long)extent->bytes, (unsigned long long)extent->address);
+    return result;
+}
+
+/* All who use the extent see home's copy. */
+static CUresult open_home_windows(const struct tsr_extent *extent, const struct tsr_replicas *replicas)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t gpu = 0; gpu <= tsr_session()->lane_count && result == CUDA_SUCCESS; gpu++)
+        if (is_ready(replicas, gpu))
+            result = open_window(extent, gpu, 0, replicas);
+    return result;
+}
+
+static void close_home_windows(const struct tsr_extent *extent, const struct tsr_replicas *replicas)
+{
+    for (uint32_t gpu = 0; gpu <= tsr_session()->lane_count; gpu++)
+        if (is_ready(replicas, gpu))
+            close_window(extent, gpu, 0);
+}
+
+CUresult tsr_replicas_give_home(const struct tsr_extent *extent, struct tsr_replicas *replicas)
+{
+    CUresult result = tsr_backing_create(&replicas->memory[0], extent->bytes, tsr_session_gpu(tsr_session(), 0));
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = open_home_windows(extent, replicas);
+    if (result == CUDA_SUCCESS)
+        result = exchange(extent, replicas->memory[0], extent->memory);
+    if (result != CUDA_SUCCESS) {
+        close_home_windows(extent, replicas);
+        tsr_real.cuMemRelease(replicas->memory[0]);
+        return result;
+    }
+    replicas->own |= 1;
+    replicas->used_by[0] = 0;
+    return CUDA_SUCCESS;
+}
+
+void tsr_replicas_take_home(const struct tsr_extent *extent, struct tsr_replicas *replicas)
+{
+    exchange(extent, extent->memory, replicas->memory[0]);
+    close_home_windows(extent, replicas);
+    tsr_real.cuMemRelease(replicas->memory[0]);
+    replicas->own &= (uint16_t)~1u;
+    replicas->used_by[0] = replicas->owner;
+}
+
+CUresult tsr_replicas_pass(struct tsr_extent *extent, uint32_t to, struct tsr_replicas *replicas)
+{
+    uint32_t from = replicas->owner;
+    CUresult result = CUDA_SUCCESS;
+    if (replicas->used_by[0] == from)
+        result = exchange(extent, replicas->memory[to], extent->memory);
+    if (result != CUDA_SUCCESS)
+        return result;
+    for (uint32_t gpu = 1; gpu <= tsr_session()->lane_count; gpu++)
+        if (is_ready(replicas, gpu) && !has(replicas, gpu))
+            tsr_replicas_take(extent, gpu, replicas);
+    replicas->owner = (uint8_t)to;
+    extent->memory = replicas->memory[to];
+    if (from) {
+        tsr_replicas_take(extent, from, replicas);
+    } else {
+        close_home_windows(extent, replicas);
+        tsr_real.cuMemRelease(replicas->memory[0]);
+        replicas->own &= (uint16_t)~1u;
+    }
+    for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
+        if (!(replicas->own >> gpu & 1))
+            replicas->used_by[gpu] = (uint8_t)to;
+    return CUDA_SUCCESS;
+}
+
 void tsr_replicas_drop(const struct tsr_extent *extent, struct tsr_replicas *replicas)
 {
+    if (has(replicas, 0) && replicas->owner)
+        tsr_replicas_take_home(extent, replicas);
     for (uint32_t copy = 1; copy <= tsr_session()->lane_count; copy++)
-        if (replicas->ready >> copy & 1)
+        if (is_ready(replicas, copy) && copy != replicas->owner)
             tsr_replicas_take(extent, copy, replicas);
-    close_window(extent, 0, 0);
+    if (replicas->owner)
+        tsr_replicas_take(extent, replicas->owner, replicas);
+    else
+        close_window(extent, 0, 0);
     replicas->own = replicas->ready = 0;
 }
 
-CUresult tsr_replicas_make(const struct tsr_extent *extent, struct tsr_replicas *out)
+/* The owner has mapped it, and home sees it. */
+static CUresult begin_at_owner(const struct tsr_extent *extent, struct tsr_replicas *replicas)
+{
+    uint32_t owner = replicas->owner;
+    CUresult result = hand(tsr_session()->lanes[owner - 1], extent->address, extent->bytes, extent->memory, 0);
+    if (result != CUDA_SUCCESS)
+        return result;
+    replicas->ready |= (uint16_t)(1u << owner);
+    result = open_windows(extent, owner, replicas);
+    if (result != CUDA_SUCCESS)
+        tsr_replicas_take(extent, owner, replicas);
+    return result;
+}
+
+CUresult tsr_replicas_make(const struct tsr_extent *extent, uint32_t owner, struct tsr_replicas *out)
 {
     CUresult result = tsr_pairs_are_all_direct() || tsr_relay_prepare() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    *out = (struct tsr_replicas){.own = 1, .ready = 1};
-    out->memory[0] = extent->memory;
-    return result == CUDA_SUCCESS ? open_window(extent, 0, 0, out) : result;
+    *out = (struct tsr_replicas){.own = (uint16_t)(1u << owner), .ready = 1, .owner = (uint8_t)owner};
+    for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
+        out->used_by[gpu] = (uint8_t)owner;
+    out->memory[owner] = extent->memory;
+    if (result != CUDA_SUCCESS)
+        return result;
+    return owner ? begin_at_owner(extent, out) : open_window(extent, 0, 0, out);
 }

@@ -14,6 +14,7 @@
 #include "lane/executors.h"
 #include "memory/home_only.h"
 #include "memory/pairs.h"
+#include "memory/owners.h"
 #include "memory/physical.h"
 #include "driver/real.h"
 
@@ -174,6 +175,7 @@ void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationH
     if (block) {
         *(struct mapping *)block->owner = (struct mapping){physical, shared};
         tsr_physical_mapped_locked(physical);
+        tsr_owners_mark(address, bytes, tsr_physical_owner_locked(physical));
         publish_locked(block);
     }
     if (!shared && in_window(address))
@@ -195,6 +197,7 @@ static void unmap_locked(struct tsr_block *block)
         tsr_executors_tell(&message);
     else if (in_window(address))
         tsr_home_only_take(address);
+    tsr_owners_mark(address, tsr_block_bytes(block), TSR_OWNERS_NONE);
     forget(&mapped, block);
     tsr_physical_unmapped_locked(physical);
 }

@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "object/capture.h"
+#include "order/aside.h"
 #include "order/gate.h"
 #include "lane/lane_client.h"
 #include "driver/real.h"
@@ -207,6 +208,29 @@ void tsr_order_leave(struct tsr_order_hold *hold)
     tsr_gate_leave(hold->gated);
 }
 
+CUresult tsr_order_record(CUevent event, CUstream handle, bool per_thread, unsigned flags)
+{
+    struct tsr_order_hold hold;
+    struct tsr_lane_client *last = tsr_order_lane(handle, per_thread);
+    CUresult result = tsr_order_by_data ? tsr_order_enter_tracked(handle, per_thread, &hold) : CUDA_ERROR_NOT_SUPPORTED;
+    if (result == CUDA_SUCCESS) {
+        tsr_order_expose();
+        if (hold.stream && last) /* it goes on where it was */
+            __atomic_store_n(&hold.stream->lane, last, __ATOMIC_RELEASE);
+        result = hold.stream ? tsr_aside_record(hold.stream, event, flags) : CUDA_ERROR_NOT_SUPPORTED;
+        tsr_order_leave(&hold);
+    }
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    result = tsr_order_enter(handle, per_thread, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = flags ? tsr_real.cuEventRecordWithFlags(event, tsr_stream_named(handle, per_thread), flags)
+                   : tsr_real.cuEventRecord(event, tsr_stream_named(handle, per_thread));
+    tsr_order_leave(&hold);
+    return result;
+}
+
 CUresult tsr_order_join(CUstream handle, bool per_thread)
 {
     struct tsr_order_hold hold;
@@ -300,8 +324,13 @@ CUresult tsr_order_destroy(CUstream handle)
     if (!explicit)
         return CUDA_SUCCESS;
     CUresult result = tsr_order_join(handle, false);
-    if (result == CUDA_SUCCESS)
-        tsr_stream_forget(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_lock_take(&stream->lock);
+    if (stream->live && stream->handle == handle)
+        tsr_aside_end(stream);
+    tsr_lock_give(&stream->lock);
+    tsr_stream_forget(stream);
     return result;
 }
 

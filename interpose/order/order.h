@@ -61,6 +61,9 @@ static inline uint64_t tsr_order_exposed_now(void)
     return __atomic_load_n(&tsr_order_exposed, __ATOMIC_ACQUIRE);
 }
 
+/* Records an event in the stream: instead of cuEventRecord. */
+CUresult tsr_order_record(CUevent event, CUstream stream, bool per_thread, unsigned flags);
+
 /* Before a call at home waits for the stream's work, or queries it. Errors as above. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);

@@ -5,6 +5,7 @@
 
 #include "driver/real.h"
 #include "object/session.h"
+#include "order/aside.h"
 #include "order/order_parts.h"
 
 #define EACH_LANE(number, lanes) (uint32_t number, rest_ = (lanes); rest_ && (number = (uint32_t)__builtin_ctz(rest_), true); rest_ &= rest_ - 1)
@@ -98,10 +99,23 @@ static unsigned add_waits(const struct tsr_stream *stream, uint32_t lanes, CUstr
     return count;
 }
 
+CUresult tsr_strands_add_waits(struct tsr_stream *stream, CUstreamBatchMemOpParams *waits, unsigned *count)
+{
+    CUresult result = CUDA_SUCCESS;
+    for
+        EACH_LANE(number, stream->unsignalled)
+    if (result == CUDA_SUCCESS)
+        result = signal_lane(stream, number);
+    *count = add_waits(stream, stream->away, waits);
+    return result;
+}
+
 CUresult tsr_strands_join(struct tsr_stream *stream)
 {
     CUstreamBatchMemOpParams waits[TSR_LANES];
     CUresult result = tsr_strands_signal(stream);
+    if (result == CUDA_SUCCESS && stream->aside_used)
+        result = tsr_aside_join(stream);
     if (result != CUDA_SUCCESS || !stream->away || tsr_strands_are_foreign(stream))
         return result;
     result = tsr_order_operate_locked(stream, add_waits(stream, stream->away, waits), waits);

@@ -37,6 +37,8 @@ bool tsr_strands_are_foreign(const struct tsr_stream *stream);
 
 /* The lanes' streams signal; nothing at home waits for that yet. */
 CUresult tsr_strands_signal(struct tsr_stream *stream);
+/* They signal, without being joined: what waits for all of them. */
+CUresult tsr_strands_add_waits(struct tsr_stream *stream, CUstreamBatchMemOpParams *waits, unsigned *count);
 /* The same, and the stream at home waits for them, unless it is foreign. */
 CUresult tsr_strands_join(struct tsr_stream *stream);
 /* The same for a stream that `waiter` waits for: a foreign stream cannot be made to wait itself. */

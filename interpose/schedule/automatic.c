@@ -13,6 +13,7 @@
 #include "lane/lane_client.h"
 #include "lane/streams.h"
 #include "memory/directory.h"
+#include "memory/owners.h"
 #include "memory/pairs.h"
 #include "object/registry.h"
 #include "object/session.h"
@@ -26,6 +27,7 @@
 #define SAMPLES 16u        /* under way */
 #define TELL_EVERY 1024u   /* launches between reports */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
+#define NEW_COPY_PART 8.0   /* of the bytes of memory for a copy: what it costs */
 #define MARKS_PER_LEAD 0.2   /* a mark after launches of this share of it */
 #define CREDIT_NS 500e3 /* to begin with */
 #define RELAYED_PER_NS 10.0  /* of one that copies through the host */
@@ -42,7 +44,8 @@ struct point {
 /* What is known of a stream. */
 struct stream {
     CUstream handle; /* NULL: none, or all */
-    uint64_t last;   /* ticket of its last launch */
+    uint32_t gpu;    /* of its last launch */
+    uint64_t last;   /* ticket of that */
     struct point given;
     double after_ns[TSR_PLACE_COURSES]; /* when its next launch can begin, whatever it reads */
     uint32_t joins;
@@ -104,6 +107,9 @@ static uint32_t all_gpus;         /* set */
 static __thread struct tsr_place_launch asked;
 static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
+static __thread bool apart; /* its bytes may lie on any GPU of a pool, which decides where it goes */
+static __thread bool
+    cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
 static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
 static __thread struct sample *sample;
@@ -209,16 +215,44 @@ static void look_at_samples_locked(void)
     }
 }
 
+/* Bytes that would have to come to the GPU: through the link each time; now; and memory for copies, of which nothing has to be there. */
+static double distance(const struct tsr_survey *survey, uint32_t gpu)
+{
+    uint64_t bytes = survey->through_link[gpu] + survey->constants[gpu];
+    for (uint32_t i = 0; i < survey->part_count; i++)
+        bytes += survey->parts[i].holders >> gpu & 1 ? 0 : survey->parts[i].bytes;
+    return (double)bytes + (double)survey->new_copies[gpu] / NEW_COPY_PART;
+}
+
+/* In a pool: where the bytes are that cost most to move; of several such GPUs the one where the stream's last launch went. */
+static uint32_t nearest_locked(const struct tsr_automatic_launch *launch, const struct tsr_survey *survey)
+{
+    uint32_t best = stream_of_locked(launch->stream)->gpu;
+    double best_bytes = distance(survey, best);
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++) {
+        double bytes = distance(survey, gpu);
+        if (bytes < best_bytes)
+            best = gpu, best_bytes = bytes;
+    }
+    return best;
+}
+
 static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *bytes)
 {
     struct tsr_survey survey = {0};
-    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh};
+    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh, .in_pool = tsr_owners_are_spread()};
     tsr_copies_survey(launch->touches, launch->count, &of, &survey);
     asked.part_count = survey.part_count;
     for (uint32_t i = 0; i < survey.part_count; i++)
         asked.parts[i] = survey.parts[i];
     for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
         asked.constants[gpu] = survey.constants[gpu];
+    cuts = false;
+    if (of.in_pool && asked.allowed != 1u << HOME) {
+        uint32_t gpu = nearest_locked(launch, &survey);
+        asked.allowed = 1u << gpu;
+        cuts = distance(&survey, gpu) > 0;
+    }
     asked.written = *bytes = 0;
     for (uint32_t i = 0; i < launch->count; i++) {
         uint64_t size = launch->touches[i].end - launch->touches[i].first;
@@ -252,7 +286,8 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.shared |= (uint32_t)is_shared_locked(gpu) << gpu;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
-    asked.stays = may_leave && state->stays;
+    apart = may_leave && tsr_owners_are_spread();
+    asked.stays = may_leave && state->stays && !apart;
     if (launch->touches) {
         survey_locked(launch, &bytes);
     } else { /* it comes after everything */
@@ -351,7 +386,7 @@ void tsr_automatic_fetched(void)
 
 bool tsr_automatic_may_leave(void)
 {
-    return !asked.stays && asked.allowed != 1u << HOME;
+    return apart || (!asked.stays && asked.allowed != 1u << HOME);
 }
 
 bool tsr_automatic_marks(const struct tsr_lane_client *lane)
@@ -359,7 +394,8 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
     static __thread double unmarked_ns[TSR_GPUS];
     uint32_t gpu = tsr_lane_rank(lane);
     unmarked_ns[gpu] += asked.ns[gpu];
-    if (unmarked_ns[gpu] < MARKS_PER_LEAD * (double)tsr_options()->lead || !tsr_automatic_may_leave())
+    bool due = unmarked_ns[gpu] >= MARKS_PER_LEAD * (double)tsr_options()->lead;
+    if (!(due || cuts) || !tsr_automatic_may_leave())
         return false;
     unmarked_ns[gpu] = 0;
     return true;
@@ -399,6 +435,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
     note_stream_locked(gpu, asked_stream);
     note_locked(stream_of_locked(asked_stream), ticket);
+    stream_of_locked(asked_stream)->gpu = gpu;
     note_locked(&state->all, ticket);
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     state->stays = tsr_guard_next(&state->guard, &clocks);

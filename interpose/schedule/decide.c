@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/demangle.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "base/quarantine.h"
@@ -186,9 +187,9 @@ static int32_t device_of(const struct tsr_rules *rules, const struct tsr_rule *r
 static void log_first(const struct tsr_rules *rules, const struct tsr_function_record *function, const struct tsr_rule *rule,
                       uint32_t device)
 {
-    const char *name = function->name ? function->name : "(unknown)";
     if (!rules->log_decisions)
         return;
+    const char *name = function->name ? TSR_KERNEL_NAME(function->name) : "(unknown)";
     if (rule)
         tsr_warn("%s: line %u of the policy holds, GPU %u", name, rule->told.line, device);
     else

@@ -109,6 +109,7 @@ class Program:
             self._buffers.append(int(call(driver.cuMemHostGetDevicePointer(self._pinned, 0))))
         self._used: list[set[int]] = [set() for _ in self._buffers]
         self._slots: list[Any] = [None] * SLOTS  # events after the last copies from them
+        self._slot_streams = [0] * SLOTS
         self._slots_at = machine.registered if self._draw.random() < 0.3 else machine.pinned
         self._digest = hashlib.sha256()
         several = "streams" in features and self._draw.random() < 0.7
@@ -201,6 +202,7 @@ class Program:
         call(driver.cuMemcpyHtoDAsync(to, address, 4 * words, self._machine.streams[stream]))
         if self._draw.random() < 0.5:
             call(driver.cuEventRecord(self._slots[slot], self._machine.streams[stream]))
+            self._slot_streams[slot] = stream
             return
         call(driver.cuEventDestroy(self._slots[slot]))
         self._slots[slot] = None
@@ -284,10 +286,15 @@ class Program:
         values[self._draw.randrange(WORDS)] += 1
 
     def waits(self, stream: int) -> None:
-        if self._draw.random() < 0.3:
+        """Then events that were recorded before are done."""
+        every = self._draw.random() < 0.3
+        if every:
             call(driver.cuCtxSynchronize())
         else:
             call(driver.cuStreamSynchronize(self._machine.streams[stream]))
+        for slot, event in enumerate(self._slots):
+            if event and (every or self._slot_streams[slot] == stream):
+                call(driver.cuEventQuery(event))
 
     def reads(self, stream: int) -> None:
         """Few words are read back, and mostly waited for at once; then the pinned memory can be looked at, too."""

@@ -12,6 +12,10 @@ from controlplane.commands.main import main
 from controlplane.plan import planfile
 from controlplane.profile import file as profiles_file
 from controlplane.profile.model import Profile
+from controlplane.simulate.load import Load
+from controlplane.simulate.place import Fixed
+from controlplane.simulate.result import simulate
+from controlplane.simulate.work import work_of
 from ptxtools.errors import ConfigError
 from tests.plan import profiles
 
@@ -61,16 +65,16 @@ def test_equal_gpus_serve_whole_requests(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_what_no_gpu_can_hold_is_divided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = written(tmp_path, profiles.layered(("h200", "h200", "h200"), memory_bytes=700 << 20))
+    file = written(tmp_path, profiles.layered(("h200", "h200", "h200"), 4, memory_bytes=350 << 20))
     found = planned(capsys, file, "--requests", "4")
     gpus = chosen(found)["gpus"]
     assert isinstance(gpus, list)
     assert len(gpus) == 3
     assert all(0 < gpu["memory_bytes"] <= gpu["capacity_bytes"] for gpu in gpus)
     assert set(found["left_out"]) == {"one GPU", "by request"}  # type: ignore[call-overload]
-    tight = written(tmp_path, profiles.layered(("h200", "h200"), memory_bytes=300 << 20), "tight")
+    tight = written(tmp_path, profiles.layered(("h200", "h200"), 4, memory_bytes=300 << 20), "tight")
     assert main(["plan", tight]) == 1
-    assert "no plan fits in memory: the program needs 1.68 GB" in capsys.readouterr().err
+    assert "no plan fits in memory: the program needs 0.839 GB" in capsys.readouterr().err
 
 
 def test_cost_and_energy_choose_the_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,9 +116,23 @@ def test_what_may_touch_anything_stays_at_home(tmp_path: Path, capsys: pytest.Ca
         assert read.groups[kind].gpus == (0,)
 
 
+def test_candidates_for_an_emulated_machine_are_judged_as_that_machine_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = profiles.layered(layers=4)
+    emulated = replace(real, machine=replace(real.machine, emulated=True))
+    found = planned(capsys, written(tmp_path, emulated), "--requests", "4", "-o", str(tmp_path / "plan"))
+    patterns = planfile.patterns(planfile.read(tmp_path / "plan"), emulated, tmp_path / "plan")
+    same, _ = simulate(emulated, work_of(emulated), Fixed("plan", patterns), Load(16, (), 4))
+    limit, period = (float(str(chosen(found)[name])) for name in ("limit_ns", "period_ns"))
+    assert period == pytest.approx(max(same.period_ns, limit))
+    others = planned(capsys, written(tmp_path, real), "--requests", "4")
+    assert chosen(others)["period_ns"] != period
+
+
 def test_the_same_profile_gives_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number, gpus in enumerate((("h200", "l40s"), ("h200", "l40s", "a100", "l40s"))):
-        file = written(tmp_path, profiles.layered(gpus))
+    for number, gpus in enumerate((("h200", "l40s"), ("h200", "l40s", "a100"))):
+        file = written(tmp_path, profiles.layered(gpus, 4))
         plans = []
         for turn in range(2):
             plan = tmp_path / f"{number}-{turn}.plan"
@@ -159,7 +177,7 @@ def test_plans_for_others_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data[:-4], "it was cut off"),
+        (lambda data: data[: data.rindex(b'"end"')], "it was cut off"),
         (lambda data: data.replace(b"tessera.plan/1", b"tessera.plan/9"), "it is of another release"),
         (lambda data: data.replace(b"tessera.plan", b"tessera.profile"), "this is no plan, but 'tessera.profile/1'"),
         (lambda data: data.replace(b'"runs":[[0,', b'"runs":[[1,'), "placements.0.: .* does not continue it"),

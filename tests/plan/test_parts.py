@@ -1,5 +1,7 @@
 """The planner's parts against naive versions: what placements use, splices, single steps, layers, bounds."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -192,3 +194,16 @@ def test_what_is_wrong_is_named(change: dict[str, object], message: str) -> None
     problem(**good)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match=message):
         problem(**{**good, **change})  # type: ignore[arg-type]
+
+
+def test_without_an_answer_in_time_there_is_a_plan_with_a_weaker_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that solves the linear program is killed."""
+    given = generated.layered(5, 4, 1, ("h100", "a100", "l40s"))
+    good = Solver(given).decomposed(None)
+    monkeypatch.setattr(relax, "START_S", 0.0)
+    begun = time.monotonic()
+    assert relax.relax(Solver(given).joined, scales(given), None, 0.01) is None
+    assert time.monotonic() - begun < 10
+    found = Solver(given, seconds=0.01).decomposed(None)
+    assert found.mixture is not None
+    assert 0 < found.bound <= good.bound * (1 + 1e-6)

@@ -25,7 +25,7 @@ from tests.random.campaign import (
 from tests.sample import sampled
 
 FIRST = 50_000
-ALL = ("all", "nth", "share", "moving", "stream", "no-peer", "verify", "stats")
+ALL = ("all", "nth", "share", "moving", "stream", "no-peer", "verify", "stats", "pool")
 SAMPLE = ("all", "share", "moving", "verify", "stats")
 
 

@@ -132,6 +132,7 @@ def test_files_that_cannot_be_reported(
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.full
 def test_a_trace_is_reported(native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     native, trace = native_build / "native", tmp_path / "run.trace"
     monkeypatch.setenv("TESSERA_NATIVE", str(native))

@@ -8,6 +8,7 @@
 #include "memory/backing.c"
 #include "memory/bounds.c"
 #include "memory/home_only.c"
+#include "memory/owners.c"
 
 #include "check.h"
 
@@ -171,6 +172,11 @@ static CUresult CUDAAPI copy_memory(CUdeviceptr to, CUdeviceptr from, size_t byt
         return books.failure;
     books.copied_bytes += bytes;
     return CUDA_SUCCESS;
+}
+
+bool tsr_pairs_are_all_direct(void)
+{
+    return true;
 }
 
 bool tsr_pairs_may_share(void)

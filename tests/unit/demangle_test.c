@@ -56,6 +56,17 @@ TEST(what_is_not_understood_is_said)
         CHECK(!tsr_demangle(others[i], &found));
 }
 
+TEST(kernels_are_named_as_people_know_them)
+{
+    static char huge[2000];
+    memset(huge, 'x', sizeof huge - 1);
+    CHECK(!strcmp(TSR_KERNEL_NAME("_ZN2at5scaleIfEEvPT_"), "at::scale<float>"));
+    CHECK(!strcmp(TSR_KERNEL_NAME("_Z16histogram_globalPKhiPj"), "histogram_global"));
+    CHECK(!strcmp(TSR_KERNEL_NAME("saxpy"), "saxpy"));
+    CHECK(!strcmp(TSR_KERNEL_NAME("_Znonsense"), "_Znonsense"));
+    CHECK(strlen(TSR_KERNEL_NAME(huge)) == sizeof(struct tsr_kernel_name) - 1);
+}
+
 /* Cut anywhere, and with each character another one. */
 TEST(damaged_names_do_no_harm)
 {

@@ -177,7 +177,7 @@ static void settle(struct model *model)
 static void check_survey(struct model *model, const struct tsr_use *use, bool (*is_fresh)(void *, uint64_t))
 {
     struct tsr_survey survey = {0};
-    struct tsr_survey_of of = {(1u << COPIES) - 1, is_fresh, model};
+    struct tsr_survey_of of = {.copies = (1u << COPIES) - 1, .is_fresh = is_fresh, .context = model};
     struct tsr_directory_listener counts = {.pull = count_pull, .wait = ignore_wait, .context = model};
     tsr_directory_survey(&model->directory, use, &of, &survey);
     for (uint8_t copy = 0; copy < COPIES; copy++) {

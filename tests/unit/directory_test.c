@@ -295,7 +295,7 @@ static bool is_fresh(struct model *model, const struct byte *byte)
 static void check_survey(struct model *model, const struct tsr_use *use)
 {
     struct tsr_survey survey = {0};
-    struct tsr_survey_of of = {(1u << COPIES) - 1, was_lately, model};
+    struct tsr_survey_of of = {.copies = (1u << COPIES) - 1, .is_fresh = was_lately, .context = model};
     uint64_t fresh[COPIES] = {0}, constant[COPIES] = {0}, all_fresh = 0, found = 0, writers = 0, told = 0;
     for (uint64_t i = use->first; i < use->end; i++) {
         struct byte *byte = &model->bytes[i];

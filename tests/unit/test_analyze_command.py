@@ -105,10 +105,16 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     launch = ("--function", "*global*", "--grid", "4", "--block", "128", "--args", "0x7000000000,100,0x7100000000")
     assert main(["analyze", HISTOGRAM, *launch]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "_Z16histogram_globalPKhiPj"
+    assert lines[0] == "histogram_global(unsigned char const*, int, unsigned int*)"
     assert lines[2].split() == ["read", "parameter", "0", "0", "99", "100", "100"]
     assert main(["analyze", HISTOGRAM]) == 0
     assert "parameter 2   offset 16       8 bytes  atomics" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("glob", ["_Z16histogram_global*", "histogram_global", "histogram_global(unsigned char*"])
+def test_globs_match_the_names_that_people_know(glob: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", HISTOGRAM, "--function", glob, "--json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)["functions"]] == ["_Z16histogram_globalPKhiPj"]
 
 
 def test_there_is_one_evaluator(capsys: pytest.CaptureFixture[str]) -> None:

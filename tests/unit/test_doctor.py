@@ -46,6 +46,7 @@ def test_a_machine_that_has_everything() -> None:
         "GPU 1  NVIDIA H200, 139.7 GiB, compute capability 9.0, 132 SMs, 0000:05:00.0, 18 links of NVLink 4.0" in text
     )
     assert [line.split("  ") for line in text.splitlines() if line.startswith("GPU 0  ")][1][-1] == "NVLink, atomics"
+    assert "279.4 GiB on 2 GPUs, less the reserve of each" in text
     assert text.endswith("\nEverything is usable.")
 
 

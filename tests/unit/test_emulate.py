@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.base.yamlfile import MistakesError
 from controlplane.machine.emulate import HostTime, Machine, parse
 from controlplane.machine.file import HEADER, KernelUse, MachineFile
 from ptxtools.errors import ConfigError
@@ -104,6 +105,15 @@ def test_mistakes_in_a_file_are_named_with_their_line(tmp_path: Path, text: str,
         parse(str(path))
     assert caught.value.line == line
     assert str(path) in str(caught.value)
+
+
+def test_all_mistakes_in_a_file_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "gpus.yaml"
+    path.write_text("devices: [h300, {gpu: t4, sms: 3}]\nlink: wire\nhost_time: slow\nhost_call_ns: -1\n")
+    with pytest.raises(MistakesError) as caught:
+        parse(str(path))
+    told = [(each.line, each.message.partition(":")[0]) for each in caught.value.mistakes]
+    assert told == [(1, "devices"), (1, "devices"), (2, "link"), (3, "host_time"), (4, "host_call_ns")]
 
 
 def mapped(file: MachineFile) -> Any:

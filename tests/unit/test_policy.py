@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.base.yamlfile import MistakesError
 from controlplane.policy import (
     Executor,
     Interval,
@@ -25,7 +26,7 @@ from controlplane.policy import (
 )
 from controlplane.policy.explain import explain_memory, used_gpus, with_usual_memory
 from controlplane.policy.language import BY_STREAM, BY_THREAD, COPIES, FOLLOW, GPUS, Order
-from controlplane.policy.read import in_order
+from controlplane.policy.read import in_order, pooled
 from controlplane.policy.table import RuleUse
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
@@ -77,6 +78,9 @@ def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
         (SMALLEST + "memory: {move_after: 3}\n", 7, "'place' is missing"),
         (SMALLEST + "memory: {place: follow, move_after: -1}\n", 7, "'-1' is not usable here"),
         (SMALLEST + "memory: {place: home, move_after: 3}\n", 7, "only memory that follows its use moves"),
+        (SMALLEST + "memory: {place: follow, pool: true}\n", 7, "GPUs have copies of what others own"),
+        (SMALLEST + "memory: {place: copies, reserve: 1GiB}\n", 7, "only a pool leaves memory to copies"),
+        (SMALLEST + "memory: {pool: maybe}\n", 7, "'maybe' is not known"),
         (SMALLEST + "disassemble: some\n", 7, "'some' is not known"),
         (SMALLEST + "analysis: {observed: maybe}\n", 7, "'maybe' is not known"),
         (SMALLEST + "analysis: {probes: use}\n", 7, "unknown key 'probes'"),
@@ -89,6 +93,52 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, 
     assert caught.value.line == line
     assert message in caught.value.message
     assert caught.value.expected
+
+
+WRONG = """\
+version: 2
+devices: {home: 0, executors: [1, 99, {gpu: 2, sm_limit: 0, memory_limit: much}]}
+rules:
+  - {match: {funktion: "*"}, device: 7}
+  - {match: {function: "a[", grid: {blocks: many}}, device: away}
+  - {match: {}, device: 1, divice: 2}
+  - {match: {function: good}}
+defualt: home
+log: all
+memory: {place: 9}
+"""
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    """Each with line, key and what is allowed. What follows from another mistake is none: GPU 7 may be one of those."""
+    with pytest.raises(MistakesError) as caught:
+        read_policy(written(tmp_path, WRONG))
+    mistakes = caught.value.mistakes
+    assert [each.line for each in mistakes] == sorted(each.line or 0 for each in mistakes)
+    assert sorted((each.line, each.message.partition(":")[0]) for each in mistakes) == [
+        (1, "version"),
+        (2, "devices.executors"),
+        (2, "devices.executors.memory_limit"),
+        (2, "devices.executors.sm_limit"),
+        (4, "rules.match"),
+        (5, "rules.device"),
+        (5, "rules.match.function"),
+        (5, "rules.match.grid.blocks"),
+        (6, "rules"),
+        (6, "rules.match"),
+        (7, "rules"),
+        (8, "unknown key 'defualt', did you mean 'default'?"),
+        (9, "log"),
+    ]
+    assert all(each.expected and str(each) in str(caught.value) for each in mistakes)
+
+
+def test_of_many_mistakes_the_first_are_told(tmp_path: Path) -> None:
+    text = SMALLEST + "".join(f"wrong{number}: 1\n" for number in range(30))
+    with pytest.raises(MistakesError, match="has 30 mistakes:") as caught:
+        read_policy(written(tmp_path, text))
+    assert str(caught.value).count("\n") == 21
+    assert str(caught.value).endswith("and 10 more")
 
 
 def test_a_rule_may_give_streams_or_threads_a_gpu(tmp_path: Path) -> None:
@@ -272,6 +322,20 @@ def table_of(policy: Policy) -> tuple[Any, Any]:
 def text_of(table: Any, place: int) -> str:
     ffi, _ = records.header("policy.h")
     return bytes(ffi.buffer(table.text))[place:].split(b"\0")[0].decode()
+
+
+def test_a_pool(tmp_path: Path) -> None:
+    policy = read_policy(written(tmp_path, SMALLEST + "memory: {pool: true, reserve: 512MiB}\n"))
+    assert (policy.memory_place, policy.pool, policy.reserve_bytes) == (COPIES, True, 512 << 20)
+    record, _ = table_of(policy)
+    assert (record.memory_pool, record.memory_reserve_bytes) == (1, 512 << 20)
+    assert pooled(policy, None) == policy
+    assert pooled(policy, 1 << 30).reserve_bytes == 1 << 30
+    plain = read_policy(written(tmp_path, SMALLEST))
+    assert not plain.pool
+    assert pooled(plain, None).reserve_bytes == 2 << 30
+    with pytest.raises(ConfigError, match="copies of what others own"):
+        pooled(read_policy(written(tmp_path, SMALLEST + "memory: {place: home}\n")), None)
 
 
 def test_the_table_holds_what_the_policy_says(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_a_mistake_ends_with_code_2(tmp_path: Path, capsys: pytest.CaptureFixtur
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY.replace("share", "chare"))
     assert main(["policy", "check", str(file)]) == 2
-    assert f"{file}:6: unknown key 'chare', did you mean 'share'?" in capsys.readouterr().err
+    assert f"{file}:6: rules.match: unknown key 'chare', did you mean 'share'?" in capsys.readouterr().err
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,8 +90,8 @@ def test_a_replaced_file_is_an_edit(run: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (POLICY.replace("device: 1", "device: 7"), ":4: '7' is not a place to run"),
-        (POLICY.replace("match", "mach"), ":4: unknown key 'mach', did you mean 'match'?"),
+        (POLICY.replace("device: 1", "device: 7"), ":4: rules.device: '7' is not a place to run"),
+        (POLICY.replace("match", "mach"), ":4: rules: unknown key 'mach', did you mean 'match'?"),
         (POLICY.replace("[1]", "[1, 2]"), ":2: the devices cannot change while the program runs"),
         (POLICY + "order: data\nmemory: {place: copies}\n", "cannot change while the program runs"),
         (POLICY + "memory: {place: home}\n", "where memory lies cannot change while the program runs"),
@@ -104,7 +104,7 @@ def test_a_replaced_file_is_an_edit(run: Run) -> None:
         (None, "cannot be read"),
         (POLICY + "a: " + "[" * 50_000, ":5: values are nested too deeply"),
         (POLICY + "a: &a {<<: *a}", ":5: *a is a part of itself"),
-        (POLICY + "default: ²\n", ":5: '²' is not a place to run"),
+        (POLICY + "default: ²\n", ":5: default: '²' is not a place to run"),
         (POLICY.replace("[1]", "[{gpu: 1, memory_limit: " + "9" * 400 + "}]"), ":2: "),
     ],
 )

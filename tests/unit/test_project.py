@@ -5,24 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-DEMO = """\
-python3 -m venv .venv && . .venv/bin/activate
-pip install --quiet '.[demo]'
-tessera-run --emulate 2 -- python scripts/demo/vector_add.py
-"""
-TESTS = """\
-python3 -m venv .venv && . .venv/bin/activate
-pip install --quiet '.[test]'
-pytest
-"""
+DEMO = "python3 -m venv .venv && . .venv/bin/activate && pip install --quiet . && tessera demo\n"
+TESTS = "python3 -m venv .venv && . .venv/bin/activate && pip install --quiet '.[test]' && pytest\n"
 
 
 def output(*command: str) -> str:
     return subprocess.run([sys.executable, *command], cwd=ROOT, text=True, capture_output=True, check=True).stdout
 
 
-def test_the_first_two_bash_blocks_are_the_documented_commands() -> None:
+def test_the_first_two_bash_blocks_are_one_command_each() -> None:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     assert [text for language, text in blocks if language == "bash"][:2] == [DEMO, TESTS]
 
@@ -43,6 +37,15 @@ def test_files_that_the_readme_names_exist() -> None:
 
 def test_the_options_table_is_current() -> None:
     output("scripts/gen", "options", "--check")
+
+
+def test_the_tables_of_the_command_line_are_current() -> None:
+    output("scripts/gen", "command-line", "--check")
+
+
+@pytest.mark.parametrize("name", ["picture", "terminal"])
+def test_pictures_are_current(name: str) -> None:
+    output("scripts/gen", name, "--check")
 
 
 def test_licence_and_version() -> None:

@@ -88,6 +88,8 @@ enum tsr_grid_state tsr_grid_run(struct tsr_grid *grid, uint64_t quantum_ns);
 const struct tsr_cost *tsr_grid_cost(const struct tsr_grid *grid);   /* after DONE or FAULT */
 const struct tsr_fault *tsr_grid_fault(const struct tsr_grid *grid); /* first fault, by block order among those that happened */
 bool tsr_grid_made_progress(const struct tsr_grid *grid); /* false: in the last quantum every resident block only spun */
+/* How many of all blocks are done; between calls of tsr_grid_run. */
+void tsr_grid_blocks(const struct tsr_grid *grid, uint64_t *done, uint64_t *all);
 void tsr_grid_destroy(struct tsr_grid *grid);
 
 /* Occupancy: resident blocks per SM. */

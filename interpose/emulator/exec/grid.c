@@ -194,6 +194,12 @@ bool tsr_grid_made_progress(const struct tsr_grid *grid)
     return grid->progressed != 0;
 }
 
+void tsr_grid_blocks(const struct tsr_grid *grid, uint64_t *done, uint64_t *all)
+{
+    *done = grid->finished * grid->team_blocks;
+    *all = grid->block_count;
+}
+
 void tsr_grid_trace(const struct tsr_grid *grid, tsr_trace_visit *visit, void *ctx)
 {
     if (grid->trace != NULL)

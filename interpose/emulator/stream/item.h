@@ -31,7 +31,8 @@ struct tsr_item {
     void (*completed)(struct tsr_item *item); /* lock; told that it is complete, before others go on; NULL: nobody is */
     uint64_t awaited;                         /* waits for an event of another process: the record it waits for */
     struct tsr_grid *grid;                    /* a kernel that has been started; engine thread only */
-    uint64_t started_real_ns;
+    uint64_t started_real_ns,
+        begun_real_ns;                /* engine thread only; of its turn; of all of it, 0: nobody need be told any more */
     struct tsr_item *previous, *next; /* lock; the context's incomplete items in order of submission */
     struct tsr_item *chained;         /* lock; completed together, then left to be released */
 };

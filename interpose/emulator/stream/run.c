@@ -3,8 +3,10 @@
 #include "../machine/clock.h"
 #include "../machine/live.h"
 #include "../memory/describe.h"
+#include "base/demangle.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/os.h"
 #include "copy.h"
 #include "engine.h"
@@ -24,7 +26,7 @@ void tsr_engine_observe_grids(tsr_grid_observer *chosen)
 static void report_fault(const struct tsr_item *item)
 {
     const struct tsr_fault *fault = tsr_grid_fault(item->grid);
-    const char *kernel = item->work.kernel.desc.function->name;
+    const char *kernel = TSR_KERNEL_NAME(item->work.kernel.desc.function->name);
     char thread[96], where[192] = "";
     if (!fault)
         return;
@@ -46,14 +48,31 @@ static bool start(struct tsr_item *item)
     desc->start_ns = item->ready_ns;
     desc->grid_id = ++grids;
     desc->space = desc->space ? desc->space : tsr_space_instance();
-    item->started_real_ns = tsr_os_monotonic_ns();
+    item->started_real_ns = item->begun_real_ns = tsr_os_monotonic_ns();
     CUresult result = tsr_grid_create(desc, &item->grid);
     if (!result)
         return true;
     item->grid = NULL;
-    tsr_error("kernel %s could not be started: error %d", desc->function->name, (int)result);
+    tsr_error("kernel %s could not be started: error %d", TSR_KERNEL_NAME(desc->function->name), (int)result);
     tsr_context_fail(item->work.context, result);
     return false;
+}
+
+/* Names, once, a kernel that takes so long that somebody may ask what happens. */
+static void report_slow(struct tsr_item *item)
+{
+    const struct tsr_grid_desc *desc = &item->work.kernel.desc;
+    uint64_t slow_ms = tsr_options()->slow_ms, done, blocks;
+    if (!item->begun_real_ns || !slow_ms || tsr_os_monotonic_ns() - item->begun_real_ns < slow_ms * 1000000)
+        return;
+    item->begun_real_ns = 0;
+    tsr_grid_blocks(item->grid, &done, &blocks);
+    tsr_warn("kernel %s has been running on emulated GPU %u for %llu ms: %llu of %llu blocks are done; %s",
+             TSR_KERNEL_NAME(desc->function->name), desc->device, (unsigned long long)slow_ms, (unsigned long long)done,
+             (unsigned long long)blocks,
+             tsr_grid_made_progress(item->grid)
+                 ? "emulated GPUs are thousands of times slower than real ones, try smaller inputs"
+                 : "the others wait for something to be written to memory");
 }
 
 static void count_touched(struct tsr_machine *machine, uint32_t device, const struct tsr_cost *cost)
@@ -80,8 +99,10 @@ enum tsr_grid_state tsr_run_kernel(struct tsr_item *item, uint64_t quantum_ns, u
     if (!item->grid && !start(item))
         return TSR_GRID_FAULT;
     enum tsr_grid_state state = tsr_grid_run(item->grid, quantum_ns);
-    if (state == TSR_GRID_RUNNING)
+    if (state == TSR_GRID_RUNNING) {
+        report_slow(item);
         return state;
+    }
     if (observer)
         observer(&item->work, item->grid);
     if (state == TSR_GRID_FAULT) {

@@ -131,12 +131,14 @@ struct tsr_policy {
     uint32_t home; /* number of the GPU the application uses */
     uint32_t executor_count;
     struct tsr_policy_executor executors[TSR_GPUS - 1];
-    uint32_t generation;        /* atomic, release; from 1 on */
-    uint32_t library_calls;     /* 1: they are marked in this run */
-    int32_t memory_place;       /* GPU where the application's memory lies; TSR_POLICY_FOLLOW; TSR_POLICY_COPIES */
-    uint32_t memory_first;      /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
-    uint32_t order;             /* TSR_POLICY_ORDER_STREAM or TSR_POLICY_ORDER_DATA */
-    uint32_t memory_move_after; /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
+    uint32_t generation;           /* atomic, release; from 1 on */
+    uint32_t library_calls;        /* 1: they are marked in this run */
+    int32_t memory_place;          /* GPU where the application's memory lies; TSR_POLICY_FOLLOW; TSR_POLICY_COPIES */
+    uint32_t memory_first;         /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
+    uint32_t order;                /* TSR_POLICY_ORDER_STREAM or TSR_POLICY_ORDER_DATA */
+    uint32_t memory_move_after;    /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
+    uint32_t memory_pool;          /* 1: the memory of all GPUs is one pool; needs copies */
+    uint64_t memory_reserve_bytes; /* of each GPU, left to copies and the driver; the rest is the pool's */
     struct tsr_policy_table tables[2];
     struct tsr_policy_pair pairs[TSR_GPUS][TSR_GPUS]; /* [to][from]: GPU `to` copies memory of GPU `from` */
     /* live: written by the shim, atomic */
@@ -147,7 +149,15 @@ struct tsr_policy {
     uint64_t created_bytes[TSR_GPUS];    /* of memory that was created on another GPU than home, by GPU */
     uint64_t moved, moved_bytes;         /* moves of memory from one GPU to another, and their bytes */
 
-    uint64_t copies_bytes[TSR_GPUS]; /* memory of copies on other GPUs than home, now, by GPU */
+    uint64_t pool_bytes[TSR_GPUS];         /* the pool's part of each GPU; 0: none */
+    uint64_t owned_bytes[TSR_GPUS];        /* of the pool's: the program's memory, now */
+    uint64_t most_owned_bytes[TSR_GPUS];   /* and at most so far */
+    uint64_t pool_refused;                 /* allocations that found no room */
+    uint64_t pool_split;                   /* that lie on several GPUs */
+    uint64_t passed, passed_bytes;         /* memory that another GPU owns since, for balance */
+    uint64_t given_back, given_back_bytes; /* copies that made room for something else */
+
+    uint64_t copies_bytes[TSR_GPUS]; /* memory of copies on GPUs that do not own it, now, by GPU */
     uint64_t pulls[TSR_GPUS],
         pulled_bytes[TSR_GPUS];            /* of bytes that a launch or copy on that GPU used and the GPU did not have */
     uint64_t through_host_bytes[TSR_GPUS]; /* of these, bytes that went through host memory, by GPU that pulled */

@@ -1,0 +1,1 @@
+"""The program that `tessera demo` runs; it knows nothing of Tessera."""

@@ -1,0 +1,211 @@
+/* See owners.h. */
+#include "memory/owners.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include <tessera/lane.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "driver/gpus.h"
+#include "driver/real.h"
+#include "memory/pairs.h"
+#include "object/session.h"
+
+#define PAGE (2ull << 20) /* of physical memory */
+#define MOST_GPUS 16u
+#define SPARE_PART 64u /* of a GPU, 1/n: no copies there, its driver may need it */
+#define MOST_SPARE_BYTES (256ull << 20)
+
+bool tsr_owners_begun; /* atomic; memory lock to change */
+uint64_t tsr_owners_changes;
+uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
+
+static struct {
+    bool asked, on;
+    uint32_t count, now; /* GPUs; the one that is being filled */
+    uint64_t device_bytes[MOST_GPUS], pool_bytes[MOST_GPUS], owned_bytes[MOST_GPUS];
+} owners; /* memory lock */
+
+static uint8_t *mapped_pages; /* atomic; by page of the program's reservations (tessera/lane.h): 1 + rank; NULL: none yet */
+
+bool tsr_owners_are_wanted(void)
+{
+    const struct tsr_session *session = tsr_session();
+    return session && session->lane_count && session->policy->memory_pool;
+}
+
+static void look_at(uint32_t rank)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    uint32_t gpu = tsr_session_gpu(tsr_session(), rank);
+    CUdevice device = tsr_gpu_device(gpu);
+    size_t bytes = 0;
+    if (device < 0 || tsr_real.cuDeviceTotalMem_v2(&bytes, device) != CUDA_SUCCESS)
+        tsr_warn("CUDA_VISIBLE_DEVICES hides GPU %u from the program: its memory is not in the pool", gpu);
+    else if (bytes <= policy->memory_reserve_bytes)
+        tsr_warn("GPU %u has less memory than the pool's reserve: it is not in the pool", gpu);
+    uint64_t pool = bytes > policy->memory_reserve_bytes ? bytes - policy->memory_reserve_bytes : 0;
+    owners.device_bytes[rank] = bytes;
+    owners.pool_bytes[rank] = pool / PAGE * PAGE;
+    __atomic_store_n(&policy->pool_bytes[gpu % TSR_GPUS], owners.pool_bytes[rank], __ATOMIC_RELAXED);
+}
+
+bool tsr_owners_are_on(void)
+{
+    if (owners.asked || !tsr_owners_are_wanted())
+        return owners.on;
+    owners.asked = true;
+    owners.on = tsr_pairs_are_all_direct();
+    owners.count = tsr_session()->lane_count + 1;
+    if (!owners.on)
+        tsr_warn("not all GPUs can access each other's memory: there is no pool, and the program has its own GPU's memory");
+    for (uint32_t rank = 0; rank < owners.count && owners.on; rank++)
+        look_at(rank);
+    __atomic_store_n(&tsr_owners_begun, owners.on, __ATOMIC_RELAXED);
+    return owners.on;
+}
+
+void tsr_owners_forget(void)
+{
+    owners.asked = owners.on = tsr_owners_begun = false;
+    for (uint32_t rank = 0; rank < MOST_GPUS; rank++)
+        owners.pool_bytes[rank] = owners.owned_bytes[rank] = 0;
+    owners.now = 0;
+    if (mapped_pages)
+        memset(mapped_pages, 0, TSR_RESERVE_BYTES / PAGE);
+    tsr_owners_away_bytes = 0;
+}
+
+static uint64_t free_on(uint32_t rank)
+{
+    return owners.pool_bytes[rank] > owners.owned_bytes[rank] ? owners.pool_bytes[rank] - owners.owned_bytes[rank] : 0;
+}
+
+uint32_t tsr_owners_next(uint64_t bytes, uint32_t but)
+{
+    for (uint32_t i = 0; i < owners.count; i++) {
+        uint32_t rank = (owners.now + i) % owners.count;
+        if (!(but >> rank & 1) && free_on(rank) >= bytes)
+            return rank;
+    }
+    return TSR_OWNERS_NONE;
+}
+
+uint64_t tsr_owners_most(uint32_t but)
+{
+    uint64_t most = 0;
+    for (uint32_t rank = 0; rank < owners.count; rank++)
+        if (!(but >> rank & 1) && free_on(rank) > most)
+            most = free_on(rank);
+    return most / PAGE * PAGE;
+}
+
+static void tell(uint32_t rank)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    uint32_t gpu = tsr_session_gpu(tsr_session(), rank) % TSR_GPUS;
+    if (owners.owned_bytes[rank] > __atomic_load_n(&policy->most_owned_bytes[gpu], __ATOMIC_RELAXED))
+        __atomic_store_n(&policy->most_owned_bytes[gpu], owners.owned_bytes[rank], __ATOMIC_RELAXED);
+}
+
+static void count(uint32_t rank, uint64_t more)
+{
+    uint32_t gpu = tsr_session_gpu(tsr_session(), rank) % TSR_GPUS;
+    owners.owned_bytes[rank] += more;
+    __atomic_fetch_add(&tsr_session()->policy->owned_bytes[gpu], more, __ATOMIC_RELAXED);
+    if (rank)
+        __atomic_fetch_add(&tsr_owners_away_bytes, more, __ATOMIC_RELAXED);
+}
+
+void tsr_owners_add(uint32_t rank, uint64_t bytes)
+{
+    owners.now = rank;
+    __atomic_fetch_add(&tsr_owners_changes, bytes > PAGE, __ATOMIC_RELAXED);
+    count(rank, bytes);
+    tell(rank);
+}
+
+void tsr_owners_pass(uint32_t from, uint32_t to, uint64_t bytes)
+{
+    count(from, -bytes);
+    count(to, bytes);
+    tell(to);
+}
+
+uint64_t tsr_owners_free(uint32_t rank)
+{
+    return free_on(rank);
+}
+
+double tsr_owners_share(uint32_t rank)
+{
+    double upto = 0, all = 0;
+    for (uint32_t other = 0; other < owners.count; other++) {
+        all += (double)owners.pool_bytes[other];
+        upto += other <= rank ? (double)owners.pool_bytes[other] : 0;
+    }
+    return all > 0 ? upto / all : 1;
+}
+
+void tsr_owners_remove(uint32_t rank, uint64_t bytes)
+{
+    count(rank, -bytes);
+}
+
+bool tsr_owners_have_room(uint32_t rank, uint64_t bytes, uint64_t copies_bytes)
+{
+    uint64_t spare = owners.device_bytes[rank] / SPARE_PART;
+    uint64_t taken = owners.owned_bytes[rank] + copies_bytes + (spare < MOST_SPARE_BYTES ? spare : MOST_SPARE_BYTES);
+    return taken <= owners.device_bytes[rank] && owners.device_bytes[rank] - taken >= bytes;
+}
+
+void tsr_owners_refused(void)
+{
+    if (owners.on)
+        __atomic_fetch_add(&tsr_session()->policy->pool_refused, 1, __ATOMIC_RELAXED);
+}
+
+void tsr_owners_mark(uint64_t address, uint64_t bytes, uint32_t rank)
+{
+    uint8_t *pages = __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE);
+    if (!owners.on || address - TSR_RESERVE_ADDRESS >= TSR_RESERVE_BYTES || (!pages && rank == TSR_OWNERS_NONE))
+        return;
+    if (!pages && !(pages = tsr_os_map(NULL, TSR_RESERVE_BYTES / PAGE, PROT_READ | PROT_WRITE, -1, 0)))
+        return;
+    for (uint64_t at = address; at < address + bytes; at += PAGE)
+        __atomic_store_n(&pages[(at - TSR_RESERVE_ADDRESS) / PAGE], (uint8_t)(rank + 1), __ATOMIC_RELAXED);
+    __atomic_store_n(&mapped_pages, pages, __ATOMIC_RELEASE);
+}
+
+void tsr_owners_look(uint64_t first, uint64_t end, uint64_t *bytes)
+{
+    const uint8_t *pages = __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE);
+    for (uint64_t at = first, next; pages && at < end && at - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES; at = next) {
+        uint8_t found = __atomic_load_n(&pages[(at - TSR_RESERVE_ADDRESS) / PAGE], __ATOMIC_RELAXED);
+        next = at / PAGE * PAGE + PAGE;
+        if (found)
+            bytes[found - 1] += (next < end ? next : end) - at;
+    }
+}
+
+bool tsr_owners_is_any(uint64_t address)
+{
+    uint64_t owned[MOST_GPUS] = {0};
+    tsr_owners_look(address, address + 1, owned);
+    for (uint32_t rank = 0; rank < MOST_GPUS; rank++)
+        if (owned[rank])
+            return true;
+    return false;
+}
+
+struct tsr_owners_room tsr_owners_room(void)
+{
+    struct tsr_owners_room room = {.home = free_on(0)};
+    for (uint32_t rank = 0; rank < owners.count; rank++) {
+        room.total += owners.pool_bytes[rank];
+        room.free += free_on(rank);
+    }
+    return room;
+}

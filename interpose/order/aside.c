@@ -1,0 +1,87 @@
+/* See aside.h. */
+#include "order/aside.h"
+
+#include "driver/real.h"
+#include "object/capture.h"
+#include "order/order_parts.h"
+#include "order/strands.h"
+
+/* The stream's context is current from here on; popped: whether it has to be popped. */
+static CUresult push(const struct tsr_stream *stream, bool *pushed)
+{
+    CUcontext current = NULL;
+    *pushed = tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != stream->context;
+    return *pushed ? tsr_real.cuCtxPushCurrent_v2(stream->context) : CUDA_SUCCESS;
+}
+
+static void pop(bool pushed)
+{
+    CUcontext popped;
+    if (pushed)
+        tsr_real.cuCtxPopCurrent_v2(&popped);
+}
+
+static CUresult make(struct tsr_stream *stream)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!stream->aside_mark)
+        result = tsr_real.cuEventCreate(&stream->aside_mark, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS && !stream->aside)
+        result = tsr_real.cuStreamCreateWithPriority(&stream->aside, CU_STREAM_NON_BLOCKING, stream->priority);
+    return result;
+}
+
+/* `later` comes after what `earlier` was given. */
+static CUresult follow(const struct tsr_stream *stream, CUstream earlier, CUstream later)
+{
+    CUresult result = tsr_real.cuEventRecord(stream->aside_mark, earlier);
+    return result == CUDA_SUCCESS ? tsr_real.cuStreamWaitEvent(later, stream->aside_mark, 0) : result;
+}
+
+CUresult tsr_aside_record(struct tsr_stream *stream, CUevent event, unsigned flags)
+{
+    CUstreamBatchMemOpParams waits[TSR_LANES];
+    unsigned count = 0;
+    bool pushed = false;
+    if (!tsr_strands_are_apart(stream) || !stream->away || tsr_is_any_capture())
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = push(stream, &pushed);
+    if (result != CUDA_SUCCESS)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    result = make(stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_strands_add_waits(stream, waits, &count);
+    if (result == CUDA_SUCCESS)
+        result = follow(stream, stream->handle, stream->aside);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuStreamBatchMemOp_v2(stream->aside, count, waits, 0);
+    stream->aside_used |= result == CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventRecordWithFlags(event, stream->aside, flags);
+    pop(pushed);
+    return result;
+}
+
+CUresult tsr_aside_join(struct tsr_stream *stream)
+{
+    bool pushed = false;
+    if (!stream->aside_used)
+        return CUDA_SUCCESS;
+    CUresult result = push(stream, &pushed);
+    if (result == CUDA_SUCCESS)
+        result = follow(stream, stream->aside, stream->handle);
+    stream->aside_used = result != CUDA_SUCCESS;
+    pop(pushed);
+    return result;
+}
+
+void tsr_aside_end(struct tsr_stream *stream)
+{
+    if (stream->aside)
+        tsr_real.cuStreamDestroy_v2(stream->aside);
+    if (stream->aside_mark)
+        tsr_real.cuEventDestroy_v2(stream->aside_mark);
+    stream->aside = NULL;
+    stream->aside_mark = NULL;
+    stream->aside_used = false;
+}

@@ -1,0 +1,199 @@
+"""A worker of scripts/bench/pool: a Llama-shaped model of any size, for one GPU or spread by accelerate.
+
+    pool_worker.py cuda|map LAYERS WIDTH INTERMEDIATE TOKENS ROUNDS
+
+cuda: an unmodified program for one GPU, `.to("cuda")` and no more. map: accelerate's device_map over the GPUs that it
+sees. Weights are random, and made on the GPU; the same in both. Prints JSON: seconds of a prefill, of eight without
+synchronising in between, of a decoded token (each as often as there are rounds), with `map` also the sum of the layers'
+own times in a prefill, and a digest of all results.
+"""
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+HEADS, KV_HEADS, VOCABULARY = 64, 8, 32000
+REQUESTS, DECODED, WARM = 8, 16, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    layers: int
+    width: int
+    intermediate: int
+    tokens: int
+
+    @property
+    def head(self) -> int:
+        return self.width // HEADS
+
+
+class Norm(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.rms_norm(x, (x.shape[-1],), self.weight, 1e-6)
+
+
+class Layer(nn.Module):
+    """Its cache has a fixed size; a prefill fills it from the beginning."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.head = shape.head
+        self.before, self.after = Norm(shape.width), Norm(shape.width)
+        self.q = nn.Linear(shape.width, shape.width, bias=False)
+        self.k = nn.Linear(shape.width, KV_HEADS * shape.head, bias=False)
+        self.v = nn.Linear(shape.width, KV_HEADS * shape.head, bias=False)
+        self.o = nn.Linear(shape.width, shape.width, bias=False)
+        self.gate = nn.Linear(shape.width, shape.intermediate, bias=False)
+        self.up = nn.Linear(shape.width, shape.intermediate, bias=False)
+        self.down = nn.Linear(shape.intermediate, shape.width, bias=False)
+        cache = torch.empty(1, KV_HEADS, shape.tokens + DECODED + 8, shape.head)
+        self.register_buffer("keys", cache)
+        self.register_buffer("values", cache.clone())
+
+    def forward(self, x: Tensor, at: int) -> Tensor:
+        length = x.shape[1]
+        normed = self.before(x)
+        q = self.q(normed).view(1, length, HEADS, self.head).transpose(1, 2)
+        k = self.k(normed).view(1, length, KV_HEADS, self.head).transpose(1, 2)
+        v = self.v(normed).view(1, length, KV_HEADS, self.head).transpose(1, 2)
+        self.keys[:, :, at : at + length] = k
+        self.values[:, :, at : at + length] = v
+        keys, values = self.keys[:, :, : at + length], self.values[:, :, : at + length]
+        attended = functional.scaled_dot_product_attention(q, keys, values, is_causal=length > 1, enable_gqa=True)
+        x = x + self.o(attended.transpose(1, 2).reshape(1, length, -1))
+        normed = self.after(x)
+        return x + self.down(functional.silu(self.gate(normed)) * self.up(normed))
+
+
+class Model(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, shape.width)
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.norm = Norm(shape.width)
+        self.out = nn.Linear(shape.width, VOCABULARY, bias=False)
+
+    def forward(self, tokens: Tensor, at: int) -> Tensor:
+        """Logits of the last position."""
+        x = self.embedding(tokens)
+        for layer in self.layers:
+            x = layer(x, at)
+        return self.out(self.norm(x[:, -1:]))
+
+
+def fill(module: nn.Module, number: int) -> None:
+    """The same numbers on whatever GPU it is."""
+    for place, each in enumerate([*module.parameters(), *module.buffers()]):
+        source = torch.Generator(each.device).manual_seed(1000 * number + place)
+        with torch.no_grad():
+            each.normal_(0, 0.02, generator=source) if each.dim() > 1 else each.fill_(1)
+
+
+def parts_of(model: Model) -> dict[str, nn.Module]:
+    layers = {f"layers.{number}": layer for number, layer in enumerate(model.layers)}
+    return {"embedding": model.embedding, **layers, "norm": model.norm, "out": model.out}
+
+
+def build(where: str, shape: Shape) -> Model:
+    with torch.device("meta"):
+        model = Model(shape).to(torch.bfloat16).eval()
+    parts = parts_of(model)
+    places: dict[str, str | int] = dict.fromkeys(parts, "cuda")
+    if where == "map":
+        from accelerate import infer_auto_device_map
+
+        share = 1.02 * sum(each.numel() * 2 for each in model.parameters()) / torch.cuda.device_count()
+        room = {gpu: int(share) for gpu in range(torch.cuda.device_count())}
+        room[torch.cuda.device_count() - 1] *= 2
+        places = infer_auto_device_map(model, max_memory=room, no_split_module_classes=["Layer"])
+    for number, (name, part) in enumerate(parts.items()):
+        part.to_empty(device=places[name])
+        fill(part, number)
+    if where == "map":
+        from accelerate import dispatch_model
+
+        model = dispatch_model(model, places)
+    return model
+
+
+def synchronize() -> None:
+    for gpu in range(torch.cuda.device_count()):
+        torch.cuda.synchronize(gpu)
+
+
+def timed(run: Callable[[], Tensor], rounds: int) -> tuple[list[float], Tensor]:
+    seconds, result = [], torch.empty(0)
+    for number in range(WARM + rounds):
+        synchronize()
+        started = time.perf_counter()
+        result = run()
+        synchronize()
+        if number >= WARM:
+            seconds.append(time.perf_counter() - started)
+    return seconds, result
+
+
+def own_times(model: Model, shape: Shape) -> float:
+    """Seconds that all layers take by themselves, each on its GPU."""
+    total = 0.0
+    for layer in model.layers:
+        device = layer.q.weight.device
+        with torch.cuda.device(device):
+            x = torch.randn(1, shape.tokens, shape.width, dtype=torch.bfloat16, device=device)
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            layer(x, 0)
+            begin.record()
+            layer(x, 0)
+            layer(x, 0)
+            end.record()
+            end.synchronize()
+            total += begin.elapsed_time(end) / 2e3
+    return total
+
+
+@torch.inference_mode()
+def main() -> None:
+    where, shape, rounds = sys.argv[1], Shape(*map(int, sys.argv[2:6])), int(sys.argv[6])
+    model = build(where, shape)
+    source = torch.Generator("cuda").manual_seed(7)
+    inputs = [torch.randint(0, VOCABULARY, (1, shape.tokens), device="cuda", generator=source) for _ in range(REQUESTS)]
+
+    def decode() -> Tensor:
+        token, results = model(inputs[0], 0).argmax(-1), []
+        for step in range(DECODED):
+            logits = model(token, shape.tokens + step)
+            token = logits.argmax(-1)
+            results.append(logits)
+        return torch.cat(results)
+
+    prefill_s, first = timed(lambda: model(inputs[0], 0), rounds)
+    eight_s, eight = timed(lambda: torch.cat([model(each, 0) for each in inputs]), rounds)
+    decode_s, decoded = timed(decode, rounds)
+    digest = hashlib.sha256()
+    for result in (first, eight, decoded):
+        digest.update(result.float().cpu().numpy().tobytes())
+    said: dict[str, object] = {
+        "bytes": sum(each.numel() * 2 for each in model.parameters()),
+        "prefill_s": prefill_s,
+        "eight_s": eight_s,
+        "decode_s": [(all_s - alone_s) / DECODED for all_s, alone_s in zip(decode_s, prefill_s, strict=True)],
+        "digest": digest.hexdigest()[:16],
+    }
+    if where == "map":
+        said["layers_s"] = own_times(model, shape)
+    print(json.dumps(said), flush=True)
+
+
+main()

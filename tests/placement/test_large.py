@@ -1,0 +1,174 @@
+"""Programs that are larger than their GPU, unmodified: the memory of all GPUs is one pool (--pool)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import TESSERA_RUN, with_native
+from tests.fault.executor_faults import executors_under, left_behind
+from tests.sample import sampled
+
+HERE = Path(__file__).parent
+GUEST, RANDOM = HERE / "large_guest.py", HERE / "random_pool_guest.py"
+LAYERS, ROWS, KIB = 12, 256, 16  # of 4 MiB each
+ACTIVATION = KIB << 10
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """So many GPUs, and what the pool has of each and leaves to copies; MiB. One GPU: without a pool, which has all."""
+
+    gpus: int
+    pool: int = 0
+    reserve: int = 0
+
+    def words(self, place: Path) -> list[str]:
+        file = place / f"machine-{self.gpus}-{self.pool}.yaml"
+        memory = f", memory_gib: {(self.pool + self.reserve) / 1024}" if self.pool else ""
+        file.write_text(
+            f"devices:\n  - {{gpu: h200, count: {self.gpus}, launch_latency_ns: 7000{memory}}}\nlink: nvlink4\n"
+        )
+        pooled = ["--gpus", "all", "--pool", "--reserve", f"{self.reserve}MiB"] if self.pool else []
+        return ["--emulate", str(file), *pooled]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    output: str
+    report: dict[str, Any]
+
+    @property
+    def virtual_ns(self) -> int:
+        ns: int = self.report["virtual_ns"]
+        return ns
+
+    @property
+    def pulled_bytes(self) -> int:
+        return sum(self.report["memory_copies"]["pulled_bytes"].values())
+
+    @property
+    def remote_bytes(self) -> int:
+        return sum(device["remote_bytes"] for device in self.report["devices"])
+
+
+def command(machine: Machine, place: Path, guest: Path, *words: object) -> tuple[list[str], Path]:
+    report = place / "report.json"
+    options = [*machine.words(place), "--no-summary", "--json", str(report)]
+    return [str(TESSERA_RUN), *options, "--", sys.executable, str(guest), *map(str, words)], report
+
+
+def environment(native: Path, place: Path, **variables: str) -> dict[str, str]:
+    return {**with_native(native), "XDG_CACHE_HOME": str(place / "cache"), **variables}
+
+
+def run(native: Path, place: Path, machine: Machine, guest: Path, *words: object, **variables: str) -> Ran:
+    line, report = command(machine, place, guest, *words)
+    done = subprocess.run(
+        line,
+        text=True,
+        capture_output=True,
+        env=environment(native, place, **variables),
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Ran(done.stdout.strip(), json.loads(report.read_text()))
+
+
+WARM, OVERLAPPED = 24, 8  # requests
+TWO, FOUR, UNEVEN = Machine(2, 26, 38), Machine(4, 14, 50), Machine(2, 38, 90)
+
+
+@pytest.mark.parametrize(("machine", "wanted"), sampled([(TWO, 0.62), (FOUR, 0.47), (UNEVEN, 0.62)], [(UNEVEN, 0.62)]))
+def test_layers_stay_whole_and_requests_overlap(
+    machine: Machine, wanted: float, native_build: Path, tmp_path: Path
+) -> None:
+    """Weights do not move, but once, for balance: what moves is each request's activation, where its layers go from one
+    GPU to the next. The host waits for requests, and then for none of the last eight.
+    """
+    native = native_build / "native"
+    few, many = (("layers", LAYERS, WARM, more, ROWS, KIB) for more in (0, OVERLAPPED))
+    alone = [run(native, tmp_path, Machine(1), GUEST, *words) for words in (few, many)]
+    run(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 0, ROWS, KIB)  # learns what launches touch
+    waited, ran = (run(native, tmp_path, machine, GUEST, *words) for words in (few, many))
+    assert [waited.output, ran.output] == [each.output for each in alone]
+    assert ran.remote_bytes == waited.remote_bytes == 0
+    # a request's input and result, and at each cut what is between
+    assert ran.pulled_bytes - waited.pulled_bytes == OVERLAPPED * (machine.gpus - 1 + 2) * ACTIVATION
+    pool = ran.report["pool"]
+    assert (pool["passed"] > 0) is (machine is UNEVEN)
+    assert min(part["owned_bytes"] for part in pool["gpus"]) >= LAYERS // machine.gpus * ROWS * ACTIVATION
+    alone_ns = alone[1].virtual_ns - alone[0].virtual_ns
+    assert (ran.virtual_ns - waited.virtual_ns) / alone_ns < wanted
+
+
+def test_the_gpu_says_that_it_has_the_pool(native_build: Path, tmp_path: Path) -> None:
+    machine = Machine(4, 56, 8)
+    assert run(native_build / "native", tmp_path, machine, GUEST, "info").output == "224 224 224"
+
+
+SHAPES = [(seed, reserve) for reserve in (4, 8, 44) for seed in range(8)]
+
+
+@pytest.mark.parametrize(("seed", "reserve"), sampled(SHAPES, [(1, 8), (2, 4)]))
+def test_a_random_program_and_its_model(seed: int, reserve: int, native_build: Path, tmp_path: Path) -> None:
+    """Every byte is right, and memory is refused exactly when there is none left; with little room for copies, too."""
+    native, machine = native_build / "native", Machine(4, 64 - reserve, reserve)
+    pages = 4 * machine.pool // 2
+    run(native, tmp_path, machine, RANDOM, seed, 60, pages)  # learns what launches touch
+    ran = run(native, tmp_path, machine, RANDOM, seed, 400, pages, TESSERA_DISORDER=str(seed + 1))
+    refused, given = map(int, ran.output.split())
+    assert ran.report["pool"]["refused"] >= refused
+    assert refused > 0
+    assert given > 10
+    assert min(ran.report["launches"]["by_device"].values()) > 0
+    assert ran.report["launches"]["kept_home"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "delay"), sampled([(signal.SIGKILL, 0.3), (signal.SIGSTOP, 0.3)], [(signal.SIGKILL, 0.3)])
+)
+def test_a_gpu_is_lost(fault: signal.Signals, delay: float, native_build: Path, tmp_path: Path) -> None:
+    """What it owned is lost with it: the program gets an error, soon, and ends as it wants to."""
+    native, machine = native_build / "native", Machine(4, 56, 8)
+    words = ("serve", LAYERS, 20, 512, KIB)
+    run(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 0, 512, KIB)  # learns what launches touch
+    line, _ = command(machine, tmp_path, GUEST, *words)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        line,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=environment(native, tmp_path),
+        start_new_session=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().strip() == "started"
+        time.sleep(delay)
+        began = time.monotonic()
+        for executor in executors_under(process.pid, 1):
+            os.kill(executor, fault)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        said = process.stdout.readline().split()
+        seconds = time.monotonic() - began
+        process.wait(30)
+        log = process.stderr.read()
+    assert said[:1] == ["error"], (said, log)
+    assert int(said[2]) != 0  # sticky
+    assert seconds < 2, (said, log)  # a second, and that of a loaded machine
+    assert "executor" in log
+    assert left_behind(process.pid) == ""

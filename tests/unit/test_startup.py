@@ -1,0 +1,54 @@
+"""What commands import before they do anything: modules are counted, as milliseconds depend on the machine.
+
+scripts/bench/startup takes the time.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command import with_native
+
+CODE = """
+import contextlib, io, json, sys
+before = set(sys.modules)
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    CALL
+json.dump(sorted(set(sys.modules) - before), sys.stdout)
+"""
+CASES = {
+    "import controlplane": ("import controlplane", 20, {"argparse", "yaml", "cffi", "numpy", "dataclasses"}),
+    "tessera --help": (
+        "from controlplane.commands.main import main; main(['--help'])",
+        80,
+        {"yaml", "cffi", "numpy", "networkx", "dataclasses", "subprocess", "json"},
+    ),
+    "tessera run -- true": (
+        "from controlplane.commands.main import main; main(['run', '--emulate', '1', '--no-summary', '--', 'true'])",
+        190,
+        {"numpy", "networkx", "pycparser", "asyncio", "unittest", "multiprocessing", "rich"},
+    ),
+}
+OURS_WHEN_RUN = 55
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_start_imports_little(case: str, native_build: Path) -> None:
+    call, most, never = CASES[case]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path += {sys.path}\n{CODE.replace('CALL', call)}"],
+        text=True,
+        capture_output=True,
+        env=with_native(native_build / "native"),
+        check=True,
+    )
+    found: list[str] = json.loads(done.stdout)
+    packages = {name.partition(".")[0] for name in found}
+    assert packages & never == set()
+    assert len(found) <= most, found
+    assert sum(name.startswith(("controlplane", "ptxtools")) for name in found) <= OURS_WHEN_RUN

@@ -1,0 +1,140 @@
+"""`tessera top`: what is shown of runs, and a run that is found while it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controlplane.commands.main import main
+from controlplane.live import runs
+from controlplane.live.runs import Device, Kernel, Run
+from controlplane.live.view import NOTHING, lines
+from controlplane.policy import Launches
+from controlplane.policy.table import RuleUse
+from tests.command import TESSERA, TESSERA_RUN, with_native, with_project
+
+COUNTED = Launches({0: 1000, 1: 2500}, 40, {"ranges": 30, "capture": 10}, 7, 1, rules=(RuleUse(4, 2500), RuleUse(5, 0)))
+DEVICES = (
+    Device(0, "NVIDIA H200", 1000, 2_000_000, 10**9),
+    Device(1, "NVIDIA H200", 2500, 9_000_000, 0),
+)
+KERNELS = (Kernel(0, "_Z5scalePfi", 900, 1_500_000), Kernel(1, "step", 2500, 9_000_000))
+NOW = Run(4711, "python serve.py", 125.0, 20_000_000, DEVICES, KERNELS, COUNTED)
+SHOWN = """\
+4711  python serve.py  (2 min 5 s, virtual time 20.000 ms)
+  GPU  name         launches  per s  busy  memory
+    0  NVIDIA H200     1,000    250  10 %  1.0 GB
+    1  NVIDIA H200     2,500    500  50 %     0 B
+  kept home although a rule sent them elsewhere: 40
+    ranges: it is not known, or not yet, what they touch: run it again, or say memory: {place: follow}
+    capture: they are recorded into CUDA graphs, which run at home
+  verified: 7, of which 1 gave other bytes
+  launches by rule: line 4: 2,500, line 5: 0
+  GPU  kernel  launches      time
+    1  step       2,500  9.000 ms
+    0  scale        900  1.500 ms"""
+PROGRAM = """
+from ctypes import c_uint32
+from controlplane.demo.branches import COUNT, Gpu
+gpu = Gpu()
+numbers = gpu.buffer([0.5] * COUNT)
+for _ in range(3):
+    gpu.launch("turn", numbers, numbers, c_uint32(10))
+gpu.read(numbers)
+print("ready", flush=True)
+input()
+"""
+
+
+def test_what_is_shown() -> None:
+    devices = (replace(DEVICES[0], launches=500, busy_ns=10**6), replace(DEVICES[1], launches=1500, busy_ns=4 * 10**6))
+    before = replace(NOW, devices=devices, virtual_ns=10_000_000)
+    assert "\n".join(lines([NOW], {4711: before}, 2.0)) == SHOWN
+
+
+def test_real_gpus_have_no_virtual_time_and_a_first_look_no_rates() -> None:
+    run = replace(NOW, virtual_ns=None, devices=(Device(1, "", 2500),), kernels=(), counted=None)
+    assert lines([run], {}, 0.0) == [
+        "4711  python serve.py  (2 min 5 s)",
+        "  GPU  name  launches  per s  busy  memory",
+        "    1  -        2,500      -     -       -",
+    ]
+    (_, told) = lines([replace(run, devices=())], {}, 0.0)
+    assert told.startswith("  what it launches is told at its end")
+    assert lines([], {}, 0.0) == [NOTHING]
+
+
+@pytest.fixture
+def running(native_build: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\ndevices: {home: 0, executors: [1]}\nmemory: {place: follow}\n"
+        'rules:\n  - {match: {function: "*"}, device: 1}\n'
+    )
+    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy)]
+    environment = with_native(native_build / "native") | with_project()
+    command += ["--", sys.executable, "-c", PROGRAM]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+        yield run
+        run.communicate("\n", timeout=60)
+
+
+def test_a_run_is_found_while_it_goes_on(
+    running: subprocess.Popen[str],
+    native_build: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+    assert main(["top", "--json"]) == 0
+    (found,) = (each for each in json.loads(capsys.readouterr().out)["runs"] if each["pid"] == running.pid)
+    assert found["command"].startswith(f"{sys.executable} -c")
+    assert [(each["launches"], each["name"]) for each in found["devices"]] == [(0, "NVIDIA H200"), (3, "NVIDIA H200")]
+    assert [(each["name"], each["device"], each["launches"]) for each in found["kernels"]] == [("turn", 1, 3)]
+    assert found["counted"]["by_device"] == {"0": 0, "1": 3}
+    assert main(["top", "--once", "--every", "0.1"]) == 0
+    assert "launches by rule: line 5: 3" in capsys.readouterr().out
+
+
+def test_on_a_terminal_it_goes_on_until_ctrl_c(running: subprocess.Popen[str], native_build: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = with_native(native_build / "native") | {"TERM": "xterm", "COLUMNS": "100", "LINES": "200"}
+    with subprocess.Popen([TESSERA, "top", "--every", "0.1"], stdout=theirs, env=environment) as top:
+        os.close(theirs)
+        shown, until = "", time.monotonic() + 60
+        while shown.count(f"{running.pid}  ") < 2 and time.monotonic() < until:
+            if select.select([ours], [], [], 1)[0]:
+                shown += os.read(ours, 65536).decode()
+        top.send_signal(signal.SIGINT)
+        assert top.wait(60) == 0
+        shown += os.read(ours, 65536).decode()
+    os.close(ours)
+    assert shown.startswith("\033[?1049h")
+    assert shown.count(f"{running.pid}  ") >= 2
+    assert shown.endswith("\033[?1049l")
+
+
+def test_what_is_no_file_of_ours_is_left_out(tmp_path: Path) -> None:
+    assert runs._machine(b"\0" * (8 << 20)) == (None, (), ())  # noqa: SLF001
+    assert runs._counted(b"\0" * (8 << 20)) is None  # noqa: SLF001
+    assert runs._machine(b"") == (None, (), ())  # noqa: SLF001
+    assert runs._contents({"TESSERA_POLICY": str(tmp_path / "file")}, "TESSERA_POLICY") is None  # noqa: SLF001
+
+
+def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "--every", "0"]) == 2
+    assert "--every 0 is not usable here; expected 0.1 to 3600 seconds" in capsys.readouterr().err
