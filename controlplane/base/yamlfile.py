@@ -44,9 +44,8 @@ class Mistakes:
     cut: list[Node] = field(default_factory=list)  # mappings that lack what was wrong in them
 
     def note(self, error: ConfigError) -> None:
-        """Once, if two readers find it. A mapping's other mistake, as a key that it lacks, may come of the first."""
-        follows = isinstance(error, NodeError) and any(error.node is each for each in self.cut)
-        if not follows and str(error) not in map(str, self.found):
+        """A mapping's other mistake, such as a key that it lacks, may come of the first."""
+        if not (isinstance(error, NodeError) and any(error.node is each for each in self.cut)):
             self.found.append(error)
 
 
