@@ -35,7 +35,7 @@ PLACED = {"TESSERA_LEAD": "0"}
 WAYS = {
     "away": Way(rules=("default: 1",)),
     "half": Way(rules=(HALF,)),
-    "half, stream order": Way(rules=(HALF,), order="stream"),
+    "half in stream order": Way(rules=(HALF,), order="stream"),
     "thirds": Way(gpus=3, rules=(THIRDS,)),
     "streams": Way(gpus=4, rules=("default: by_stream",)),
     "placed": Way(options=ALL, variables=PLACED),
