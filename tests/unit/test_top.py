@@ -57,6 +57,14 @@ input()
 """
 
 
+def read(terminal: int) -> str:
+    """What has been written there, waiting for a second; nothing if all who could write are gone."""
+    try:
+        return os.read(terminal, 65536).decode(errors="replace") if select.select([terminal], [], [], 1)[0] else ""
+    except OSError:
+        return ""
+
+
 def test_what_is_shown() -> None:
     devices = (replace(DEVICES[0], launches=500, busy_ns=10**6), replace(DEVICES[1], launches=1500, busy_ns=4 * 10**6))
     before = replace(NOW, devices=devices, virtual_ns=10_000_000)
@@ -117,12 +125,15 @@ def test_on_a_terminal_it_goes_on_until_ctrl_c(running: subprocess.Popen[str], n
         os.close(theirs)
         shown, until = "", time.monotonic() + 60
         while shown.count(f"{running.pid}  ") < 2 and time.monotonic() < until:
-            if select.select([ours], [], [], 1)[0]:
-                shown += os.read(ours, 65536).decode()
+            shown += read(ours)
         top.send_signal(signal.SIGINT)
-        assert top.wait(60) == 0
-        shown += os.read(ours, 65536).decode()
+        while top.poll() is None and time.monotonic() < until:
+            shown += read(ours)  # it cannot end before what it writes is read
+        top.kill()
+        while part := read(ours):
+            shown += part
     os.close(ours)
+    assert top.returncode == 0
     assert shown.startswith("\033[?1049h")
     assert shown.count(f"{running.pid}  ") >= 2
     assert shown.endswith("\033[?1049l")
