@@ -138,7 +138,7 @@ def test_a_random_program_and_its_model(seed: int, reserve: int, native_build: P
     ("fault", "delay"), sampled([(signal.SIGKILL, 0.3), (signal.SIGSTOP, 0.3)], [(signal.SIGKILL, 0.3)])
 )
 def test_a_gpu_is_lost(fault: signal.Signals, delay: float, native_build: Path, tmp_path: Path) -> None:
-    """What it owned is lost with it: the program gets an error, soon, and ends as it wants to."""
+    """Work that it had begun is lost: the program gets an error, soon, and ends as it wants to. Between requests there is none."""
     native, machine = native_build / "native", Machine(4, 56, 8)
     words = ("serve", LAYERS, 20, 512, KIB)
     run(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 0, 512, KIB)  # learns what launches touch
@@ -167,8 +167,11 @@ def test_a_gpu_is_lost(fault: signal.Signals, delay: float, native_build: Path, 
         seconds = time.monotonic() - began
         process.wait(30)
         log = process.stderr.read()
-    assert said[:1] == ["error"], (said, log)
-    assert int(said[2]) != 0  # sticky
-    assert seconds < 2, (said, log)  # a second, and that of a loaded machine
+    if "none of its work is lost" in log:
+        assert said == ["right"], (said, log)
+    else:
+        assert said[:1] == ["error"], (said, log)
+        assert int(said[2]) != 0  # sticky
+        assert seconds < 2, (said, log)  # a second, and that of a loaded machine
     assert "executor" in log
     assert left_behind(process.pid) == ""
