@@ -154,9 +154,9 @@ static bool is_like(const struct tsr_node *one, const struct tsr_node *other)
 /* Whether executors can change what they have into this, node by node. */
 static bool has_shape_of(const struct tsr_nodes *one, const struct tsr_nodes *other)
 {
-    bool same = one->all.count == other->all.count && one->edges.count == other->edges.count &&
-                one->context == other->context &&
-                memcmp(one->edges.data, other->edges.data, one->edges.count * sizeof one->edges.data[0]) == 0;
+    bool same =
+        one->all.count == other->all.count && one->edges.count == other->edges.count && one->context == other->context &&
+        (!one->edges.count || memcmp(one->edges.data, other->edges.data, one->edges.count * sizeof one->edges.data[0]) == 0);
     for (size_t i = 0; i < one->all.count && same; i++) {
         uint32_t count, others;
         const CUlaunchAttribute *attributes = tsr_node_attributes(&one->all.data[i], &count);

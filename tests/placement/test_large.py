@@ -138,7 +138,7 @@ def test_a_random_program_and_its_model(seed: int, reserve: int, native_build: P
     ("fault", "delay"), sampled([(signal.SIGKILL, 0.3), (signal.SIGSTOP, 0.3)], [(signal.SIGKILL, 0.3)])
 )
 def test_a_gpu_is_lost(fault: signal.Signals, delay: float, native_build: Path, tmp_path: Path) -> None:
-    """Work that it had begun is lost: the program gets an error, soon, and ends as it wants to. Between requests there is none."""
+    """Work that it had begun, if any, is lost: the program gets an error, soon, and ends as it wants to."""
     native, machine = native_build / "native", Machine(4, 56, 8)
     words = ("serve", LAYERS, 20, 512, KIB)
     run(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 0, 512, KIB)  # learns what launches touch

@@ -61,8 +61,8 @@ def test_a_running_program_changes_gpu(native_build: Path, tmp_path: Path) -> No
             if edited is not None:
                 policy.write_text(edited)
                 line = read_until(process.stderr, "policy.yaml")
-                expected = f"{policy}: {IN_USE}" if "device: 2" in edited else f"{policy}:4: rules.device: '9' is not a place to run"
-                assert expected in line
+                wrong = f"{policy}:4: rules.device: '9' is not a place to run"
+                assert (f"{policy}: {IN_USE}" if "device: 2" in edited else wrong) in line
             else:
                 policy.write_text(POLICY.replace("device: 1", "device: home"))
                 read_until(process.stderr, IN_USE)
