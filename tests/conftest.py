@@ -35,11 +35,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full-seed", type=int, default=0, metavar="SEED", help="which of them a share has")
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001
-    """One more than cores, as many a test waits."""
-    return len(os.sched_getaffinity(0)) + 1
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All workers must choose the same."""
     part, seed = config.getoption("--full-share"), config.getoption("--full-seed")

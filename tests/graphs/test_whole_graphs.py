@@ -36,7 +36,8 @@ def test_a_server_that_replays_graphs(native_build: Path, tmp_path: Path) -> Non
     for _ in range(2):
         ran = run(native, tmp_path, program, way, machine=SMALL)
         assert ran.lines == alone.lines
-    assert ran.graphs == {"0": 50, "1": 50}
+    assert sum(ran.graphs.values()) == 100
+    assert abs(ran.graphs["0"] - ran.graphs["1"]) <= 4  # those that came while copies began stayed at home
     assert alone.virtual_ns / ran.virtual_ns > 1.8
 
 

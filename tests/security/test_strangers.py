@@ -90,6 +90,7 @@ def takes(first: int) -> int:
     return len(taken)
 
 
+@pytest.mark.alone  # its names are what other tests look for when a program has ended
 def test_names_that_follow_from_a_process_id_are_worth_nothing(native_build: Path, tmp_path: Path) -> None:
     last = int(Path("/proc/loadavg").read_text().split()[-1])
     with Stranger(lambda: takes(last)) as stranger:
