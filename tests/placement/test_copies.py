@@ -4,14 +4,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controlplane.commands.run import main
+from tests import emulated
 from tests.command import TESSERA_RUN, with_native
+from tests.emulated import Machine, Ran
 from tests.fault.fault_driver import build, delays
 from tests.random.campaign import NONE, POLICIES, Setting, run
 from tests.sample import sampled
@@ -23,7 +25,7 @@ CROWD = Path(__file__).with_name("crowd_guest.py")
 CAPTURE = Path(__file__).with_name("capture_guest.py")
 JOIN = Path(__file__).with_name("join_guest.py")
 THREADS, REQUESTS, MANY, LAYERS, BYTES = 4, 48, 200, 3, 65536
-MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
+MACHINE = Machine(2, "sm_count: 4", "pcie5")
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
 NTH = "rules:\n  - {match: {nth: {every: 3, offset: 1}}, device: 1}\n"
 GIVEN = {
@@ -51,17 +53,6 @@ UNSAID = ""  # where memory lies
 LEARNING = 6  # runs at most until what a program loads is analysed: on a busy machine it may end before
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    output: str
-    errors: str
-    report: dict[str, Any]
-
-    @property
-    def virtual_ns(self) -> int:
-        return int(self.report["virtual_ns"])
-
-
 def serve(
     native: Path,
     place: Path,
@@ -85,25 +76,14 @@ def guest(
     link: str = "pcie5",
     executor: str = "1",
     asked: Sequence[str] = (),
+    machine: Machine = MACHINE,
 ) -> Ran:
     """On the emulated machine; without `memory` on one GPU. With copies, until all that is loaded is analysed."""
-    (place / "machine.yaml").write_text(f"{MACHINE}{link}\n")
     head = f"version: 1\ndevices: {{home: 0, executors: [{executor}]}}\n"
-    (place / "policy.yaml").write_text(f"{head}{f'memory: {{place: {memory}}}' if memory else ''}\n{rules}")
-    policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
-    report = place / "report.json"
-    options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy, *asked]
+    policy = "" if memory is None else f"{head}{f'memory: {{place: {memory}}}' if memory else ''}\n{rules}"
+    machine = replace(machine, link=link)
     for _ in range(LEARNING):
-        done = subprocess.run(
-            [str(TESSERA_RUN), *options, "--", sys.executable, *program],
-            text=True,
-            capture_output=True,
-            env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache")},
-            timeout=100,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        ran = Ran(done.stdout, done.stderr, json.loads(report.read_text()))
+        ran = emulated.run(native, place, machine, program, asked, policy=policy, summary=True)
         if "memory_copies" not in ran.report or is_analysed(ran.report):
             return ran
     raise AssertionError(f"not analysed after {LEARNING} runs: {ran.report['analysis']}")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.emulated import Ran
 from tests.fault.fault_driver import build
-from tests.placement.test_copies import NTH, RANDOM, STREAMS, UNSAID, Ran, guest, serve
+from tests.placement.test_copies import NTH, RANDOM, STREAMS, UNSAID, guest, serve
 from tests.placement.test_pairs import NO_PEER
 from tests.random.campaign import NONE, POLICIES, Setting, run
 from tests.sample import sampled

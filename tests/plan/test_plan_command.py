@@ -17,7 +17,7 @@ from controlplane.simulate.place import Fixed
 from controlplane.simulate.result import simulate
 from controlplane.simulate.work import work_of
 from ptxtools.errors import ConfigError
-from tests.plan import profiles
+from tests.profile import by_hand as profiles
 
 
 def written(folder: Path, profile: Profile, name: str = "p") -> str:
