@@ -6,10 +6,10 @@ tests/soak/churn runs on three emulated GPUs, its launches on two executors, wit
 few seconds. Of the program, each executor and the control plane, memory of their own (PSS without files on disk, whose
 pages the kernel takes back, and which count more as soon as another process with the same libraries ends), descriptors,
 threads and memory files are sampled, as well as /dev/shm, the memory in use on each GPU and, with copies, the
-directory's cells and bytes and the bytes of copies. After a warm-up (a sixth of the time) the slope of each (Theil-Sen) may take it up by no more than
-the tolerance within the rest. Writes samples.csv, verdict.json and memory.svg. Exit status 0 when all is flat, the
-program ended well and, with copies, bytes were pulled. Needs a build tree with tests (build/native, or the one that
-TESSERA_NATIVE names).
+directory's cells and bytes and the bytes of copies. After a warm-up (a sixth of the time) the slope of each (Theil-Sen)
+may take it up by no more than the tolerance within the rest. Writes samples.csv, verdict.json and memory.svg. Exit
+status 0 when all is flat, the program ended well and, with copies, bytes were pulled. Needs a build tree with tests
+(build/native, or the one that TESSERA_NATIVE names).
 """
 
 import csv
