@@ -17,6 +17,7 @@ GUIDANCE = ("guidance", "8", "400", "8")
 CHAIN = ("chain", "4", "400", "8")
 SIDES = ("sides", "12", "200", "8")
 STEP = "launch_latency_ns: 7000"
+FEATURES = [(4, "copies,sets,gives"), (2, "streams,reads,pinned,host,gives")]
 
 
 def placed(
@@ -31,7 +32,7 @@ def placed(
     return alone, again
 
 
-@pytest.mark.parametrize(("gpus", "wanted"), sampled([(2, 1.6), (4, 2.2)], [(4, 2.2)]))
+@pytest.mark.parametrize(("gpus", "wanted"), sampled([(2, 1.6), (4, 2.2)], [(2, 1.6)]))
 def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus: int, wanted: float) -> None:
     """One after another in one stream; thirteen with the first, which is waited for."""
     alone, ran = placed(native_build / "native", tmp_path, gpus, REQUESTS)
@@ -40,7 +41,7 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
-@pytest.mark.parametrize("source", sampled(["pageable", "pinned", "uploads", "zeroed"], ["pinned", "uploads"]))
+@pytest.mark.parametrize("source", sampled(["pageable", "pinned", "uploads", "zeroed"], ["uploads"]))
 def test_what_the_host_gives_a_request_holds_no_other_up(native_build: Path, tmp_path: Path, source: str) -> None:
     """Each request begins with numbers that the host copies to where those of the one before were, or waits for too."""
     alone, ran = placed(native_build / "native", tmp_path, 2, (source, *REQUESTS[1:]))
@@ -81,9 +82,10 @@ def test_a_number_is_read_back_without_waiting_for_other_work(native_build: Path
     assert alone.virtual_ns / ran.virtual_ns > 1.45
 
 
-def test_a_wait_after_a_number_keeps_its_promises(native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", sampled([1, 3], [1]))
+def test_a_wait_after_a_number_keeps_its_promises(times: int, native_build: Path, tmp_path: Path) -> None:
     """What was copied to the host or written there before, events and the stream itself are done."""
-    native, program, machine = native_build / "native", (HERE / "readback_guest.py", 3), Machine(2, STEP)
+    native, program, machine = native_build / "native", (HERE / "readback_guest.py", times), Machine(2, STEP)
     alone = run(native, tmp_path, machine, program)
     for disorder in range(3):
         variables = {"TESSERA_LEAD": "0", "TESSERA_DISORDER": str(disorder)}
@@ -91,9 +93,7 @@ def test_a_wait_after_a_number_keeps_its_promises(native_build: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("programs", sampled([8, 60], [8]))
-@pytest.mark.parametrize(
-    ("gpus", "features"), [(2, ""), (4, "copies,sets,gives"), (2, "streams,reads,pinned,host,gives")]
-)
+@pytest.mark.parametrize(("gpus", "features"), sampled([(2, ""), *FEATURES], FEATURES))
 def test_random_programs_in_disorder_give_the_same_bytes(
     gpus: int, features: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:
@@ -126,7 +126,7 @@ def test_rules_come_first(native_build: Path, tmp_path: Path) -> None:
         "version: 1\ndevices: {home: 0, executors: [1]}\nschedule: auto\n"
         "rules:\n  - {match: {function: step}, device: home}\n"
     )
-    native, program, machine = native_build / "native", (GUEST, "requests", 4, 400, 64), Machine(2, STEP)
+    native, program, machine = native_build / "native", (GUEST, "requests", 4, 200, 8), Machine(2, STEP)
     alone = run(native, tmp_path, machine, program)
     for _ in range(2):
         ran = run(native, tmp_path, machine, program, policy=policy)

@@ -156,7 +156,7 @@ def random_rule(source: random.Random) -> str:
     return f"{{match: {{{match}}}, device: {source.choice(['0', '1', '2', 'home'])}}}"
 
 
-@pytest.mark.parametrize("seed", sampled(range(6), [0, 1]))
+@pytest.mark.parametrize("seed", sampled(range(6), [0]))
 def test_the_shim_decides_as_the_model_does(seed: int, native_build: Path, tmp_path: Path) -> None:
     """Random policies and launches: where each function's launches ran is what the evaluation in Python says."""
     source = random.Random(seed)
