@@ -13,6 +13,7 @@ from typing import Any
 from tests.command import TESSERA_RUN, with_native
 
 ALL_GPUS = ("--gpus", "all")
+LEARNING = 6  # runs at most until what a program loads is analysed: on a busy machine it may end before
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,12 @@ class Ran:
     @property
     def graphs_away(self) -> int:
         return sum(count for gpu, count in self.graphs.items() if gpu != "0")
+
+    @property
+    def knew_all(self) -> bool:
+        """What its functions touch was known from the beginning. An earlier run may have ended before it was found."""
+        analysis = self.report["analysis"]
+        return bool(analysis["cached"] == analysis["functions"])
 
     @property
     def pulled_bytes(self) -> int:
