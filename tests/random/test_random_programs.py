@@ -26,7 +26,7 @@ from tests.sample import sampled
 
 FIRST = 50_000
 ALL = ("all", "nth", "share", "moving", "stream", "no-peer", "verify", "stats", "pool")
-SAMPLE = ("all", "share", "moving", "verify", "stats")
+SAMPLE = ("share", "moving", "verify")
 
 
 @pytest.fixture

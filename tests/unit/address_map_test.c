@@ -8,7 +8,7 @@
 #include "check.h"
 
 #define BASE 0x200000000000ull
-#define SECONDS 0.4
+#define SECONDS 0.2
 
 static uint64_t random_state = 88172645463325252ull;
 
@@ -88,7 +88,7 @@ TEST(tables_are_as_many_as_what_is_allocated_needs)
 {
     static uint64_t begins[SLOTS];
     tsr_address_forget();
-    for (unsigned step = 0; step < 1000000; step++) {
+    for (unsigned step = 0; step < 300000; step++) {
         unsigned slot = (unsigned)draw(SLOTS);
         if (begins[slot])
             tsr_address_remove(begins[slot], true);
