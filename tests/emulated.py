@@ -76,6 +76,12 @@ class Ran:
         return sum(device["remote_bytes"] for device in self.report["devices"])
 
 
+def is_analysed(report: dict[str, Any]) -> bool:
+    """All functions of the run: the next one knows them from the beginning."""
+    analysis = report["analysis"]
+    return bool(analysis["known"] + analysis["unknown"] == analysis["functions"])
+
+
 def rules_of(rules: Sequence[str]) -> str:
     """A policy's rules, a line of YAML each."""
     return "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)

@@ -6,14 +6,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from controlplane.commands.run import main
 from tests import emulated
 from tests.command import TESSERA_RUN, with_native
-from tests.emulated import LEARNING, Machine, Ran
+from tests.emulated import LEARNING, Machine, Ran, is_analysed
 from tests.fault.fault_driver import build, delays
 from tests.random.campaign import NONE, POLICIES, Policy, Setting, run
 from tests.random.campaign import Ran as Campaigned
@@ -87,12 +86,6 @@ def guest(
         if "memory_copies" not in ran.report or is_analysed(ran.report):
             return ran
     raise AssertionError(f"not analysed after {LEARNING} runs: {ran.report['analysis']}")
-
-
-def is_analysed(report: dict[str, Any]) -> bool:
-    """All functions of the run: the next one knows them from the beginning."""
-    analysis = report["analysis"]
-    return bool(analysis["known"] + analysis["unknown"] == analysis["functions"])
 
 
 def learnt(
