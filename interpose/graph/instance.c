@@ -213,6 +213,7 @@ void tsr_instance_update(CUgraphExec exec, CUgraph graph, CUresult result)
     }
     pthread_mutex_lock(&instance->lock);
     instance->bound |= instance->switched;
+    instance->apart = false;
     struct tsr_instance from = {.version = ++instance->version};
     fill(&from, graph);
     take_over_locked(instance, &from);
@@ -250,8 +251,10 @@ void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KE
 {
     struct tsr_node *node;
     struct tsr_instance *instance = begin(exec, handle, &node);
-    if (instance)
-        end(instance, node->function ? tsr_node_set_kernel(&instance->nodes, node, params) : TSR_REASON_GRAPH_NODE);
+    if (!instance)
+        return;
+    instance->apart |= node->call != NULL;
+    end(instance, node->function ? tsr_node_set_kernel(&instance->nodes, node, params) : TSR_REASON_GRAPH_NODE);
 }
 
 void tsr_instance_set_copy(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D *params)
@@ -278,6 +281,7 @@ void tsr_instance_switch(CUgraphExec exec, CUgraphNode handle, bool enabled)
         instance->switched = true; /* the application's thread alone changes it */
     if (!(instance = begin(exec, handle, &node)))
         return;
+    instance->apart |= node->call != NULL;
     node->record.time = !enabled;
     end(instance, node->record.kind == TSR_LANE_SKIP ? TSR_REASON_GRAPH_NODE : TSR_REASON_NONE);
 }

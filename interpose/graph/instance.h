@@ -38,6 +38,7 @@ struct tsr_instance {
     struct tsr_precedence precedence;
     uint64_t *by_handle; /* places of nodes, sorted by their handles */
     bool unnamed;        /* it answers to other handles than these */
+    bool apart;          /* a launch of a library call was changed alone: what was said of the call may not hold any more */
     bool switched;       /* a node may have been disabled: what an update makes of that is not known */
     bool bound;          /* it stays opaque, whatever becomes of its nodes */
 

@@ -6,6 +6,7 @@
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "lane/functions.h"
+#include "launch/captured_calls.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
 #include "object/parameters.h"
@@ -22,8 +23,10 @@ static const CUkernelNodeAttrID told_attributes[] = {CU_LAUNCH_ATTRIBUTE_COOPERA
 
 void tsr_nodes_fini(struct tsr_nodes *nodes)
 {
-    for (size_t i = 0; i < nodes->all.count; i++)
+    for (size_t i = 0; i < nodes->all.count; i++) {
         free(nodes->all.data[i].data);
+        tsr_captured_call_put(nodes->all.data[i].call);
+    }
     tsr_vec_fini(&nodes->all);
     tsr_vec_fini(&nodes->edges);
 }
@@ -88,6 +91,19 @@ static bool take_context(struct tsr_nodes *nodes, const CUDA_KERNEL_NODE_PARAMS 
     return true;
 }
 
+static void find_call(struct tsr_node *node)
+{
+    const struct tsr_lane_record *record = &node->record;
+    struct tsr_captured_shape shape = {.function = node->function,
+                                       .grid = {record->grid[0], record->grid[1], record->grid[2]},
+                                       .block = {record->block[0], record->block[1], record->block[2]},
+                                       .shared_bytes = record->shared_bytes,
+                                       .bytes = tsr_node_block_bytes(node),
+                                       .parameters = node->data};
+    tsr_captured_call_put(node->call);
+    node->call = tsr_captured_call_get(&shape);
+}
+
 static enum tsr_reason set_kernel(struct tsr_nodes *nodes, struct tsr_node *node, const CUDA_KERNEL_NODE_PARAMS *params,
                                   const CUlaunchAttribute *attributes, uint32_t count)
 {
@@ -127,6 +143,7 @@ static enum tsr_reason set_kernel(struct tsr_nodes *nodes, struct tsr_node *node
                                             .param_bytes = kept};
     node->function = of;
     node->launched = (CUfunction)handle;
+    find_call(node);
     return TSR_REASON_NONE;
 }
 

@@ -21,6 +21,7 @@
 #include "base/vec.h"
 #include "memory/copies.h"
 
+struct tsr_captured_call;
 struct tsr_function_record;
 
 struct tsr_node {
@@ -29,8 +30,9 @@ struct tsr_node {
     uint8_t *data;                 /* behind it; NULL: nothing */
     /* Of a kernel: */
     struct tsr_function_record *function;
-    CUfunction launched; /* the handle: a CUfunction or a CUkernel */
-    uint64_t changed;    /* the instance's version when it changed last */
+    CUfunction launched;                  /* the handle: a CUfunction or a CUkernel */
+    const struct tsr_captured_call *call; /* the library call that it was captured in; NULL: none is known */
+    uint64_t changed;                     /* the instance's version when it changed last */
 };
 
 struct tsr_nodes {

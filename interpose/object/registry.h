@@ -85,6 +85,7 @@ struct tsr_function_record {
     /* Redirecting; launch/functions.c has the lock. */
     bool described;     /* atomic; its parameters are known, and these attributes: */
     bool is_collective; /* of NCCL; valid with `described` */
+    bool captured_alone; /* atomic; a launch of it was captured outside of library calls (launch/captured_calls.h) */
     bool different;     /* atomic; a verified launch gave other bytes elsewhere than at home */
     uint64_t drawable;  /* atomic; launches from which check/check.c has drawn a sample */
     struct tsr_decide_cache decide;
