@@ -34,7 +34,7 @@ class Captured(Indirect):
         self.stream = call(driver.cuStreamCreate(1))
 
     def launch(self) -> None:
-        a, b, c = self.arguments
+        a, b, c = (int(str(each)) for each in self.arguments)
         if c not in self.works:
             self.works[c] = int(call(driver.cuMemAlloc(WORK_BYTES)))
             call(driver.cuMemcpyHtoD(self.works[c], numpy.array([c], dtype=numpy.uint64), 8))
