@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "driver/engaged.h"
 #include "graph/mirror.h"
+#include "graph/parts.h"
 #include "object/session.h"
 
 static struct tsr_map instances; /* CUgraphExec to struct tsr_instance */
@@ -88,8 +89,9 @@ static bool are_wanted(void)
     return tsr_has_role(TSR_REDIRECTING) && session->lane_count && tsr_copies_are_on();
 }
 
-static void destroy(struct tsr_instance *instance)
+void tsr_instance_destroy(struct tsr_instance *instance)
 {
+    tsr_parts_drop(instance);
     tsr_mirrors_drop(instance);
     empty(instance);
     tsr_vec_fini(&instance->touches);
@@ -98,32 +100,40 @@ static void destroy(struct tsr_instance *instance)
     free(instance);
 }
 
-void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags)
+struct tsr_instance *tsr_instance_create(void)
 {
-    if (!are_wanted())
-        return;
-    tsr_fork_listen(&forks);
-    tsr_instance_forget(exec);
     struct tsr_instance *made = calloc(1, sizeof *made);
     if (!made)
-        return;
+        return NULL;
     pthread_mutex_init(&made->lock, NULL);
     made->version = 1;
     made->unknown = UINT32_MAX;
     made->id = __atomic_add_fetch(&instance_count, 1, __ATOMIC_RELAXED);
     made->stands.decide.noted = true;  /* it has no name to be found by */
     made->stands.name_hash = made->id; /* of which a rule draws its share */
+    return made;
+}
+
+void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags)
+{
+    if (!are_wanted())
+        return;
+    tsr_fork_listen(&forks);
+    tsr_instance_forget(exec);
+    struct tsr_instance *made = tsr_instance_create();
+    if (!made)
+        return;
     fill(made, graph);
     made->bound = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH; /* kernels may launch it */
     if (!tsr_map_set(&instances, key_of(exec), made))
-        destroy(made);
+        tsr_instance_destroy(made);
 }
 
 void tsr_instance_forget(CUgraphExec exec)
 {
     struct tsr_instance *known = tsr_instance_find(exec) ? tsr_map_remove(&instances, key_of(exec)) : NULL;
     if (known)
-        destroy(known);
+        tsr_instance_destroy(known);
 }
 
 static void become_opaque_locked(struct tsr_instance *instance, enum tsr_reason reason)
@@ -295,6 +305,7 @@ static void leave_module(uint64_t key, void *value, void *module)
     for (size_t i = 0; i < instance->nodes.all.count && !uses; i++)
         uses = instance->nodes.all.data[i].function && instance->nodes.all.data[i].function->module == module;
     if (uses) {
+        tsr_parts_drop(instance);
         tsr_mirrors_drop(instance);
         empty(instance);
         instance->bound = true;

@@ -65,8 +65,22 @@ struct tsr_instance {
     struct tsr_instance_stamp proved;
     const struct tsr_lane_client *proved_on; /* NULL: home */
 
+    /* Where a pool's memory lies on several GPUs (parts.h). */
+    struct {
+        bool asked; /* whether it is to be cut; what that depends on: */
+        struct tsr_instance_stamp looked;
+        uint64_t owners;
+        uint32_t count; /* 0: it is not cut */
+        struct tsr_instance **all;
+    } parts;
+    CUgraphExec at_home; /* of a part: that runs there; NULL: the application's own */
+
     struct tsr_function_record stands; /* for it, where rules and times are by function */
 };
+
+/* One without nodes, which nobody knows. NULL: no memory. */
+struct tsr_instance *tsr_instance_create(void);
+void tsr_instance_destroy(struct tsr_instance *instance);
 
 /* NULL: not known. */
 struct tsr_instance *tsr_instance_find(CUgraphExec exec);
@@ -97,6 +111,14 @@ static inline bool tsr_instance_same_stamp(const struct tsr_instance_stamp *one,
 
 /* Determines `known`, `touches` and `reason` anew if anything has changed. stream: that it is to be launched in. */
 void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place);
+
+/*
+ * What a node touches: the number of touches, which are in `few` or are valid until the thread asks again, after tsr_instance_look_locked.
+ * -1: it is not known.
+ */
+int32_t tsr_instance_node_touches(const struct tsr_instance *instance, uint32_t node, CUstream stream,
+                                  const struct tsr_stream_found *place, struct tsr_touch few[2],
+                                  const struct tsr_touch **touches);
 
 /*
  * Makes the lane's executor have the instance as it is now. *reason: why it cannot go there; NONE: it can. Errors: those of an executor

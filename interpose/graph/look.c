@@ -24,11 +24,10 @@ struct tsr_instance_stamp tsr_instance_stamp_now(const struct tsr_instance *inst
                                        .templates = published << 32 | (uint32_t)(distrusted + tsr_calls_distrusted())};
 }
 
-static bool add_kernel(struct tsr_union *all, uint32_t place, const struct tsr_instance *instance, CUstream stream,
-                       const struct tsr_stream_found *found)
+static const struct tsr_touches *kernel_touches(const struct tsr_instance *instance, const struct tsr_node *node,
+                                                CUstream stream, const struct tsr_stream_found *found)
 {
     static const struct tsr_library_operands no_call = {.count = -1};
-    const struct tsr_node *node = &instance->nodes.all.data[place];
     const struct tsr_lane_record *record = &node->record;
     struct tsr_gathered gathered;
     gathered.done = true;
@@ -44,21 +43,32 @@ static bool add_kernel(struct tsr_union *all, uint32_t place, const struct tsr_i
                                 .gathered = &gathered,
                                 .call = node->call && !instance->apart ? &node->call->operands : &no_call,
                                 .place = *found};
-    const struct tsr_touches *touches = tsr_touches_of(&launch);
-    return touches && tsr_union_add(all, place, touches->all, touches->count);
+    return tsr_touches_of(&launch);
+}
+
+int32_t tsr_instance_node_touches(const struct tsr_instance *instance, uint32_t place, CUstream stream,
+                                  const struct tsr_stream_found *found, struct tsr_touch few[2],
+                                  const struct tsr_touch **touches)
+{
+    const struct tsr_node *node = &instance->nodes.all.data[place];
+    *touches = few;
+    if (node->record.time) /* disabled */
+        return 0;
+    if (node->record.kind != TSR_LANE_LAUNCH)
+        return (int32_t)tsr_node_touches(node, few);
+    const struct tsr_touches *all = kernel_touches(instance, node, stream, found);
+    *touches = all ? all->all : NULL;
+    return all ? (int32_t)all->count : -1;
 }
 
 /* False: what it touches is not known. */
 static bool add_node(struct tsr_union *all, const struct tsr_instance *instance, uint32_t place, CUstream stream,
                      const struct tsr_stream_found *found)
 {
-    const struct tsr_node *node = &instance->nodes.all.data[place];
-    struct tsr_touch touches[2];
-    if (node->record.time) /* disabled */
-        return true;
-    if (node->record.kind == TSR_LANE_LAUNCH)
-        return add_kernel(all, place, instance, stream, found);
-    return tsr_union_add(all, place, touches, tsr_node_touches(node, touches));
+    struct tsr_touch few[2];
+    const struct tsr_touch *touches;
+    int32_t count = tsr_instance_node_touches(instance, place, stream, found, few, &touches);
+    return count >= 0 && tsr_union_add(all, place, touches, (uint32_t)count);
 }
 
 static bool find_touches(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)

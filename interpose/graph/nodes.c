@@ -143,6 +143,7 @@ static enum tsr_reason set_kernel(struct tsr_nodes *nodes, struct tsr_node *node
                                             .param_bytes = kept};
     node->function = of;
     node->launched = (CUfunction)handle;
+    node->by_kernel = handle != (const void *)params->func;
     find_call(node);
     return TSR_REASON_NONE;
 }

@@ -31,6 +31,7 @@ struct tsr_node {
     /* Of a kernel: */
     struct tsr_function_record *function;
     CUfunction launched;                  /* the handle: a CUfunction or a CUkernel */
+    bool by_kernel;                       /* it is a CUkernel that the driver knows as such */
     const struct tsr_captured_call *call; /* the library call that it was captured in; NULL: none is known */
     uint64_t changed;                     /* the instance's version when it changed last */
 };

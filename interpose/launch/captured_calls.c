@@ -66,6 +66,11 @@ void tsr_captured_call_put(const struct tsr_captured_call *call)
         free(shared);
 }
 
+void tsr_captured_call_share(const struct tsr_captured_call *call)
+{
+    __atomic_add_fetch(&((struct tsr_captured_call *)call)->references, 1, __ATOMIC_RELAXED);
+}
+
 /* With room for ranges. */
 static struct entry *make(const struct key *key, const void *parameters, uint32_t count)
 {
@@ -219,7 +224,7 @@ const struct tsr_captured_call *tsr_captured_call_get(const struct tsr_captured_
     if (found && !is_of(found, &key, shape->parameters))
         found = NULL;
     if (found)
-        __atomic_add_fetch(&found->call.references, 1, __ATOMIC_RELAXED);
+        tsr_captured_call_share(&found->call);
     pthread_mutex_unlock(&lock);
     return found ? &found->call : NULL;
 }

@@ -30,6 +30,7 @@ struct tsr_captured_shape {
     const void *parameters; /* `bytes` of them */
 };
 const struct tsr_captured_call *tsr_captured_call_get(const struct tsr_captured_shape *shape);
+void tsr_captured_call_share(const struct tsr_captured_call *call); /* one more will put it back */
 void tsr_captured_call_put(const struct tsr_captured_call *call);
 
 #endif

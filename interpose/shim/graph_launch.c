@@ -2,7 +2,9 @@
 #include "shim/graph_launch.h"
 
 #include "driver/engaged.h"
+#include "driver/real.h"
 #include "graph/instance.h"
+#include "graph/parts.h"
 #include "lane/lane_client.h"
 #include "lane/streams.h"
 #include "launch/launch.h"
@@ -122,12 +124,16 @@ static void place(struct tsr_launch *launch, const struct tsr_instance *instance
     decision->leaves = true;
 }
 
-static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance)
+static struct tsr_decision decide(struct tsr_launch *launch, struct tsr_instance *instance)
 {
     struct tsr_decide_launch asked = {
         .grid = launch->grid, .block = launch->block, .stream = launch->stream, .record = launch->place.stream, .graph = true};
-    struct tsr_decision decision = tsr_decide(launch->session, &instance->stands, &asked);
     launch->decided = true;
+    return tsr_decide(launch->session, &instance->stands, &asked);
+}
+
+static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance, struct tsr_decision decision)
+{
     if (decision.automatic)
         place(launch, instance, &decision);
     if (!decision.lane)
@@ -196,10 +202,9 @@ static CUresult enter(struct tsr_launch *launch, struct tsr_instance *instance)
     return enter_known(launch, instance);
 }
 
-static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *instance)
+static CUresult redirect_decided(struct tsr_launch *launch, struct tsr_instance *instance, struct tsr_decision decision)
 {
-    tsr_instance_look_locked(instance, launch->stream, &launch->place);
-    CUresult result = take(launch, instance);
+    CUresult result = take(launch, instance, decision);
     if (launch->taken)
         return result;
     if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
@@ -211,6 +216,66 @@ static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *
         tsr_automatic_begins(launch->stream);
     }
     return result;
+}
+
+/* ---- in parts ---- */
+
+static void count(const struct tsr_launch *launch)
+{
+    if (!launch->captured && launch->gpu < TSR_GPUS)
+        tsr_session_count(&tsr_session_counts(launch->session)->graphs[launch->gpu], 1);
+}
+
+static CUresult launch_part(struct tsr_launch *launch, struct tsr_instance *part)
+{
+    struct tsr_decision decision = {.automatic = true};
+    tsr_stream_place(launch->stream, &launch->place); /* coming after others may have moved it */
+    tsr_instance_look_locked(part, launch->stream, &launch->place);
+    CUresult result = redirect_decided(launch, part, decision);
+    if (launch->taken)
+        return result;
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuGraphLaunch(part->at_home, launch->stream);
+    if (result == CUDA_SUCCESS)
+        tsr_graph_launched(launch);
+    tsr_order_leave(&launch->hold);
+    return result;
+}
+
+/* One after the other in the stream. What is told of the launch in the end is what became of the last one. */
+static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *whole)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < whole->parts.count && result == CUDA_SUCCESS; i++) {
+        struct tsr_instance *part = whole->parts.all[i];
+        struct tsr_launch one = {.row = launch->row,
+                                 .stream = launch->stream,
+                                 .gathered = launch->gathered,
+                                 .session = launch->session,
+                                 .known = &part->stands,
+                                 .gpu = launch->session->policy->home,
+                                 .decided = true};
+        part->stream = i ? launch->stream : whole->stream; /* the first one comes after all of the launch before */
+        part->ticket = i ? 0 : whole->ticket;
+        result = launch_part(&one, part);
+        if (i + 1 < whole->parts.count && result == CUDA_SUCCESS)
+            count(&one);
+        whole->ticket = one.ticket ? one.ticket : whole->ticket;
+        launch->reason = one.reason ? one.reason : launch->reason;
+        launch->gpu = one.gpu;
+    }
+    whole->stream = launch->stream;
+    launch->taken = true;
+    return result;
+}
+
+static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    tsr_instance_look_locked(instance, launch->stream, &launch->place);
+    struct tsr_decision decision = decide(launch, instance);
+    if (decision.automatic && tsr_automatic_is_on && tsr_parts_find_locked(instance, launch->stream, &launch->place))
+        return launch_parts(launch, instance);
+    return redirect_decided(launch, instance, decision);
 }
 
 /* Of a graph that is not known: where a rule sends it. */
@@ -253,8 +318,7 @@ void tsr_graph_redirect_finish(const struct tsr_launch *launch, CUresult result)
     const struct tsr_session *session = launch->session;
     if (result != CUDA_SUCCESS || !session || !tsr_has_role(TSR_REDIRECTING))
         return;
-    if (!launch->captured && launch->gpu < TSR_GPUS)
-        tsr_session_count(&tsr_session_counts(session)->graphs[launch->gpu], 1);
+    count(launch);
     if (launch->reason)
         tsr_decide_kept(launch->reason);
 }

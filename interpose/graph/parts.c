@@ -1,0 +1,156 @@
+/* See parts.h. */
+#include "graph/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/real.h"
+#include "graph/at_home.h"
+#include "graph/cut.h"
+#include "launch/captured_calls.h"
+#include "memory/owners.h"
+#include "object/capture.h"
+#include "object/session.h"
+#include "schedule/automatic.h"
+
+#define MOST_PARTS 8u
+#define ELSEWHERE_BYTES (4.0 * (1 << 20)) /* that a link carries while one GPU waits for another, there and back */
+#define NOWHERE UINT32_MAX
+
+void tsr_parts_drop(struct tsr_instance *instance)
+{
+    for (uint32_t i = 0; i < instance->parts.count; i++) {
+        struct tsr_instance *part = instance->parts.all[i];
+        if (part->at_home)
+            tsr_real.cuGraphExecDestroy(part->at_home);
+        tsr_instance_destroy(part);
+    }
+    free(instance->parts.all);
+    memset(&instance->parts, 0, sizeof instance->parts);
+}
+
+/* ---- where to cut ---- */
+
+static bool find_costs(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place, uint32_t gpus,
+                       double *costs)
+{
+    bool known = true;
+    for (uint32_t i = 0; i < instance->precedence.count && known; i++) {
+        struct tsr_touch few[2];
+        const struct tsr_touch *touches = few;
+        int32_t count = tsr_instance_node_touches(instance, instance->precedence.order[i], stream, place, few, &touches);
+        known = count >= 0;
+        if (known)
+            tsr_automatic_distances(touches, (uint32_t)count, &costs[(size_t)i * gpus]);
+    }
+    return known;
+}
+
+/* The GPU of each node, in their order. NULL: it is not to be cut. */
+static uint8_t *find_gpus(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place)
+{
+    uint32_t count = instance->precedence.count, gpus = tsr_session()->lane_count + 1;
+    double *costs = calloc((size_t)count * gpus + 1, sizeof *costs);
+    uint8_t *found = costs ? calloc(count + 1, 1) : NULL;
+    struct tsr_cut_sequence sequence = {.count = count, .gpus = gpus, .costs = costs, .elsewhere = ELSEWHERE_BYTES};
+    bool valid = found && find_costs(instance, stream, place, gpus, costs) && tsr_cut(&sequence, found);
+    free(costs);
+    if (valid)
+        return found;
+    free(found);
+    return NULL;
+}
+
+/* ---- a part ---- */
+
+static bool copy_node(const struct tsr_node *node, struct tsr_nodes *to)
+{
+    struct tsr_node made = *node;
+    made.record.stream = (uint32_t)to->all.count;
+    made.data = node->record.param_bytes ? malloc(node->record.param_bytes) : NULL;
+    made.changed = 1;
+    if (node->record.param_bytes && !made.data)
+        return false;
+    if (made.data)
+        memcpy(made.data, node->data, node->record.param_bytes);
+    if (!tsr_vec_push(&to->all, made)) {
+        free(made.data);
+        return false;
+    }
+    if (made.call)
+        tsr_captured_call_share(made.call);
+    return true;
+}
+
+/* The nodes at these places of the order, which only wait for each other and for earlier ones. */
+static bool fill(struct tsr_instance *part, const struct tsr_instance *whole, uint32_t first, uint32_t end)
+{
+    const struct tsr_nodes *from = &whole->nodes;
+    struct tsr_nodes *to = &part->nodes;
+    bool valid = true;
+    to->context = from->context;
+    for (uint32_t i = first; i < end && valid; i++)
+        valid = copy_node(&from->all.data[whole->precedence.order[i]], to);
+    for (size_t i = 0; i < from->edges.count && valid; i++) {
+        uint32_t earlier = whole->precedence.rank[from->edges.data[i].from],
+                 later = whole->precedence.rank[from->edges.data[i].to];
+        if (earlier >= first && later < end)
+            valid = tsr_vec_push(&to->edges, (struct tsr_lane_edge){.from = earlier - first, .to = later - first});
+    }
+    part->apart = whole->apart;
+    return valid && tsr_precedence_init(&part->precedence, end - first, to->edges.data, (uint32_t)to->edges.count) &&
+           tsr_nodes_instantiate(to, &part->at_home) == CUDA_SUCCESS;
+}
+
+static bool add_part(struct tsr_instance *whole, uint32_t first, uint32_t end)
+{
+    struct tsr_instance *part = tsr_instance_create();
+    if (!part)
+        return false;
+    whole->parts.all[whole->parts.count++] = part;
+    return fill(part, whole, first, end);
+}
+
+static uint32_t count_parts(const uint8_t *gpus, uint32_t count)
+{
+    uint32_t parts = 1;
+    for (uint32_t i = 1; i < count; i++)
+        parts += gpus[i] != gpus[i - 1];
+    return parts;
+}
+
+static bool make_parts(struct tsr_instance *instance, const uint8_t *gpus)
+{
+    uint32_t count = instance->precedence.count, parts = count_parts(gpus, count), first = 0;
+    if (parts == 1 || parts > MOST_PARTS)
+        return true;
+    instance->parts.all = calloc(parts, sizeof(struct tsr_instance *));
+    bool made = instance->parts.all;
+    for (uint32_t i = 1; i <= count && made; i++)
+        if (i == count || gpus[i] != gpus[i - 1]) {
+            made = add_part(instance, first, i);
+            first = i;
+        }
+    return made;
+}
+
+bool tsr_parts_find_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place)
+{
+    struct tsr_instance_stamp now = tsr_instance_stamp_now(instance);
+    uint64_t owners = tsr_owners_changed();
+    if (!tsr_owners_are_spread() || !instance->known || instance->nodes.all.count < 2)
+        return false;
+    if (instance->parts.asked && tsr_instance_same_stamp(&instance->parts.looked, &now) && instance->parts.owners == owners)
+        return instance->parts.count;
+    if (tsr_is_any_capture()) /* it may be one during which graphs must not be instantiated */
+        return false;
+    tsr_parts_drop(instance);
+    uint8_t *gpus = find_gpus(instance, stream, place);
+    if (gpus && !make_parts(instance, gpus))
+        tsr_parts_drop(instance);
+    free(gpus);
+    instance->parts.asked = true;
+    instance->parts.looked = now;
+    instance->parts.owners = owners;
+    return instance->parts.count;
+}
