@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "driver/real.h"
 #include "graph/at_home.h"
 #include "graph/cut.h"
@@ -14,8 +15,7 @@
 #include "schedule/automatic.h"
 
 #define MOST_PARTS 8u
-#define ELSEWHERE_BYTES (4.0 * (1 << 20)) /* that a link carries while one GPU waits for another, there and back */
-#define NOWHERE UINT32_MAX
+#define BYTES_PER_LEAD_NS 8.0 /* that have to come less to the GPU that goes on, by the lead (docs/schedule.md) */
 
 void tsr_parts_drop(struct tsr_instance *instance)
 {
@@ -52,7 +52,8 @@ static uint8_t *find_gpus(struct tsr_instance *instance, CUstream stream, const 
     uint32_t count = instance->precedence.count, gpus = tsr_session()->lane_count + 1;
     double *costs = calloc((size_t)count * gpus + 1, sizeof *costs);
     uint8_t *found = costs ? calloc(count + 1, 1) : NULL;
-    struct tsr_cut_sequence sequence = {.count = count, .gpus = gpus, .costs = costs, .elsewhere = ELSEWHERE_BYTES};
+    struct tsr_cut_sequence sequence = {
+        .count = count, .gpus = gpus, .costs = costs, .elsewhere = BYTES_PER_LEAD_NS * (double)tsr_options()->lead};
     bool valid = found && find_costs(instance, stream, place, gpus, costs) && tsr_cut(&sequence, found);
     free(costs);
     if (valid)

@@ -12,6 +12,7 @@ import ctypes
 import os
 import select
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -146,4 +147,5 @@ if __name__ == "__main__":
         info()
     else:
         sizes = list(map(int, sys.argv[2:]))
-        {"layers": layers, "captured": captured, "serve": serve}[sys.argv[1]](*sizes)
+        programs: dict[str, Callable[..., None]] = {"layers": layers, "captured": captured, "serve": serve}
+        programs[sys.argv[1]](*sizes)
