@@ -17,13 +17,21 @@ void tsr_carry_kernel_node(const struct tsr_carry_function *of, const struct tsr
                                             .extra = out->parameters.extra};
 }
 
+static CUmemorytype type_of(uint64_t address)
+{
+    return address - TSR_HOST_ADDRESS < TSR_HOST_BYTES ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+/* Page-locked memory has its host address on every GPU. */
 CUDA_MEMCPY3D tsr_carry_copy_node(const void *data)
 {
     const struct tsr_lane_copy *what = data;
-    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+    return (CUDA_MEMCPY3D){.srcMemoryType = type_of(what->from),
+                           .srcHost = (const void *)(uintptr_t)what->from,
                            .srcDevice = what->from,
                            .srcPitch = what->from_pitch,
-                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstMemoryType = type_of(what->to),
+                           .dstHost = (void *)(uintptr_t)what->to,
                            .dstDevice = what->to,
                            .dstPitch = what->to_pitch,
                            .WidthInBytes = what->width,

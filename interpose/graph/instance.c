@@ -6,6 +6,7 @@
 #include "base/fork.h"
 #include "base/map.h"
 #include "driver/engaged.h"
+#include "driver/real.h"
 #include "graph/mirror.h"
 #include "graph/parts.h"
 #include "object/session.h"
@@ -92,6 +93,8 @@ static bool are_wanted(void)
 void tsr_instance_destroy(struct tsr_instance *instance)
 {
     tsr_parts_drop(instance);
+    if (instance->parts.end)
+        tsr_real.cuEventDestroy_v2(instance->parts.end);
     tsr_mirrors_drop(instance);
     empty(instance);
     tsr_vec_fini(&instance->touches);
@@ -281,6 +284,18 @@ void tsr_instance_set_set(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMSE
     struct tsr_instance *instance = begin(exec, handle, &node);
     if (instance)
         end(instance, node->record.kind == TSR_LANE_SET ? tsr_node_set_set(node, params) : TSR_REASON_GRAPH_NODE);
+}
+
+void tsr_instance_set_action(CUgraphExec exec, CUgraphNode handle, const struct tsr_node_action *action)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (!instance)
+        return;
+    bool same = node->action.kind == action->kind;
+    if (same)
+        node->action = *action;
+    end(instance, same ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE);
 }
 
 void tsr_instance_switch(CUgraphExec exec, CUgraphNode handle, bool enabled)

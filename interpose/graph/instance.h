@@ -65,15 +65,17 @@ struct tsr_instance {
     struct tsr_instance_stamp proved;
     const struct tsr_lane_client *proved_on; /* NULL: home */
 
-    /* Where a pool's memory lies on several GPUs (parts.h). */
+    /* It is cut (parts.h). */
     struct {
         bool asked; /* whether it is to be cut; what that depends on: */
         struct tsr_instance_stamp looked;
         uint64_t owners;
         uint32_t count; /* 0: it is not cut */
         struct tsr_instance **all;
+        CUevent end; /* of the last launch, if there are actions; NULL: there was none */
     } parts;
-    CUgraphExec at_home; /* of a part: that runs there; NULL: the application's own */
+    struct tsr_node_action action; /* of a part: that home does there, in the place of nodes */
+    CUgraphExec at_home;           /* of a part: that runs there; NULL: the application's own */
 
     struct tsr_function_record stands; /* for it, where rules and times are by function */
 };
@@ -95,6 +97,7 @@ void tsr_instance_forget(CUgraphExec exec);
 void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params);
 void tsr_instance_set_copy(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params);
 void tsr_instance_set_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params);
+void tsr_instance_set_action(CUgraphExec exec, CUgraphNode node, const struct tsr_node_action *action);
 void tsr_instance_switch(CUgraphExec exec, CUgraphNode node, bool enabled);
 void tsr_instance_opaque(CUgraphExec exec);
 

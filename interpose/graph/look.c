@@ -112,8 +112,8 @@ void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, co
         return;
     instance->known = false;
     instance->reason = instance->nodes.reason;
-    if (instance->bound && !instance->reason)
-        instance->reason = TSR_REASON_GRAPH_NODE;
+    if ((instance->bound || instance->nodes.actions) && !instance->reason)
+        instance->reason = TSR_REASON_GRAPH_NODE; /* as a whole */
     if (instance->reason)
         return;
     instance->reason = TSR_REASON_RANGES;

@@ -9,6 +9,7 @@
 #include "launch/captured_calls.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
+#include "memory/memory.h"
 #include "object/parameters.h"
 #include "object/session.h"
 
@@ -164,9 +165,16 @@ static bool is_shared(uint64_t address, uint64_t pitch, uint64_t width, uint64_t
     return tsr_arena_holds(address, bytes) && tsr_bounds_allow(address, bytes);
 }
 
-static bool on_device(CUmemorytype type)
+/* Whether executors have it at that address; the host's page-locked memory too. */
+static bool is_there(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height)
 {
-    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+    return is_shared(address, pitch, width, height) || tsr_host_is_shared(address, (height - 1) * pitch + width);
+}
+
+static bool find_side(CUmemorytype type, CUdeviceptr device, const void *host, uint64_t *base)
+{
+    *base = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
+    return type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
 static bool are_rows(uint64_t x, uint64_t width, uint64_t height, uint64_t pitch)
@@ -176,20 +184,24 @@ static bool are_rows(uint64_t x, uint64_t width, uint64_t height, uint64_t pitch
 
 enum tsr_reason tsr_node_set_copy(struct tsr_node *node, const CUDA_MEMCPY3D *from)
 {
+    uint64_t to, source;
+    bool known = find_side(from->dstMemoryType, from->dstDevice, from->dstHost, &to) &&
+                 find_side(from->srcMemoryType, from->srcDevice, from->srcHost, &source);
+    if (!known)
+        return TSR_REASON_GRAPH_NODE;
     struct tsr_lane_copy what = {
-        .to = from->dstDevice + from->dstY * from->dstPitch + from->dstXInBytes,
-        .from = from->srcDevice + from->srcY * from->srcPitch + from->srcXInBytes,
+        .to = to + from->dstY * from->dstPitch + from->dstXInBytes,
+        .from = source + from->srcY * from->srcPitch + from->srcXInBytes,
         .to_pitch = from->dstPitch,
         .from_pitch = from->srcPitch,
         .width = from->WidthInBytes,
         .height = from->Height ? from->Height : 1,
     };
     bool flat = from->Depth <= 1 && !from->srcZ && !from->dstZ && !from->srcLOD && !from->dstLOD;
-    if (!flat || !on_device(from->srcMemoryType) || !on_device(from->dstMemoryType) || !what.width ||
-        !are_rows(from->srcXInBytes, what.width, what.height, what.from_pitch) ||
+    if (!flat || !what.width || !are_rows(from->srcXInBytes, what.width, what.height, what.from_pitch) ||
         !are_rows(from->dstXInBytes, what.width, what.height, what.to_pitch) ||
-        !is_shared(what.to, what.to_pitch, what.width, what.height) ||
-        !is_shared(what.from, what.from_pitch, what.width, what.height))
+        !is_there(what.to, what.to_pitch, what.width, what.height) ||
+        !is_there(what.from, what.from_pitch, what.width, what.height))
         return TSR_REASON_GRAPH_NODE;
     node->record.kind = TSR_LANE_COPY;
     return put(node, &what, sizeof what) ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
@@ -276,6 +288,26 @@ static enum tsr_reason read_set(struct tsr_node *node)
     return result == CUDA_SUCCESS ? tsr_node_set_set(node, &params) : TSR_REASON_GRAPH_NODE;
 }
 
+static enum tsr_reason read_action(struct tsr_nodes *out, struct tsr_node *node, CUgraphNodeType type)
+{
+    CUresult result;
+    switch (type) {
+    case CU_GRAPH_NODE_TYPE_HOST:
+        node->action.kind = TSR_NODE_CALLS;
+        result = tsr_real.cuGraphHostNodeGetParams(node->handle, &node->action.host);
+        break;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        node->action.kind = TSR_NODE_RECORDS;
+        result = tsr_real.cuGraphEventRecordNodeGetEvent(node->handle, &node->action.event);
+        break;
+    default:
+        node->action.kind = TSR_NODE_WAITS;
+        result = tsr_real.cuGraphEventWaitNodeGetEvent(node->handle, &node->action.event);
+    }
+    out->actions++;
+    return result == CUDA_SUCCESS ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
 /* Between an empty node, which is there already, and another one: the child's last place is where its followers begin. */
 static enum tsr_reason read_child(struct tsr_nodes *out, uint32_t begin, uint32_t depth)
 {
@@ -316,6 +348,10 @@ static enum tsr_reason read_node(struct tsr_nodes *out, uint32_t place, uint32_t
         return read_set(node);
     case CU_GRAPH_NODE_TYPE_EMPTY:
         return TSR_REASON_NONE;
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+        return read_action(out, node, type);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         return read_child(out, place, depth);
     default:

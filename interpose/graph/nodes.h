@@ -3,7 +3,8 @@
  * graphs are told flat: an empty node, their own nodes, another empty node. A graph with a node that cannot be told has a reason instead, and
  * runs at home.
  *
- * Told are kernels, memsets, empty nodes, and copies from device memory to device memory. Not told: host functions, events, memory operations,
+ * Told are kernels, memsets, empty nodes, and copies between device memory and page-locked memory that executors have. Events and host functions
+ * are *actions*, which only home can do, between the parts of a graph that others run (parts.h). Neither: memory operations,
  * conditions, memory that graphs allocate, semaphores, kernels that other kernels may change, and whatever a newer driver has. Nodes
  * that depend on each other programmatically wait for each other's end instead.
  */
@@ -24,10 +25,19 @@
 struct tsr_captured_call;
 struct tsr_function_record;
 
+enum tsr_node_action_kind { TSR_NODE_ACTS_NOT, TSR_NODE_RECORDS, TSR_NODE_WAITS, TSR_NODE_CALLS };
+
+struct tsr_node_action {
+    enum tsr_node_action_kind kind;
+    CUevent event; /* that is recorded, or waited for */
+    CUDA_HOST_NODE_PARAMS host;
+};
+
 struct tsr_node {
     CUgraphNode handle;            /* in the graph that it was read from; NULL: the begin or end of a child graph */
     struct tsr_lane_record record; /* of the kinds that a struct tsr_lane_graph has */
     uint8_t *data;                 /* behind it; NULL: nothing */
+    struct tsr_node_action action;
     /* Of a kernel: */
     struct tsr_function_record *function;
     CUfunction launched;                  /* the handle: a CUfunction or a CUkernel */
@@ -40,6 +50,7 @@ struct tsr_nodes {
     TSR_VEC(struct tsr_node) all;
     TSR_VEC(struct tsr_lane_edge) edges;
     CUcontext context; /* of all kernels; NULL: there are none */
+    uint32_t actions;  /* nodes that are one */
     enum tsr_reason reason;
 };
 

@@ -226,12 +226,11 @@ static void count(const struct tsr_launch *launch)
         tsr_session_count(&tsr_session_counts(launch->session)->graphs[launch->gpu], 1);
 }
 
-static CUresult launch_part(struct tsr_launch *launch, struct tsr_instance *part)
+static CUresult launch_part(struct tsr_launch *launch, struct tsr_instance *part, const struct tsr_decision *decision)
 {
-    struct tsr_decision decision = {.automatic = true};
     tsr_stream_place(launch->stream, &launch->place); /* coming after others may have moved it */
     tsr_instance_look_locked(part, launch->stream, &launch->place);
-    CUresult result = redirect_decided(launch, part, decision);
+    CUresult result = redirect_decided(launch, part, *decision);
     if (launch->taken)
         return result;
     if (result == CUDA_SUCCESS)
@@ -242,10 +241,42 @@ static CUresult launch_part(struct tsr_launch *launch, struct tsr_instance *part
     return result;
 }
 
-/* One after the other in the stream. What is told of the launch in the end is what became of the last one. */
-static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *whole)
+/* As if the program had asked for it in the stream. */
+static CUresult act(CUstream stream, const struct tsr_node_action *action)
+{
+    struct tsr_order_hold hold;
+    if (action->kind == TSR_NODE_RECORDS)
+        return tsr_order_record(action->event, stream, false, 0);
+    CUresult result = tsr_order_enter(stream, false, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = action->kind == TSR_NODE_WAITS ? tsr_real.cuStreamWaitEvent(stream, action->event, 0)
+                                            : tsr_real.cuLaunchHostFunc(stream, action->host.fn, action->host.userData);
+    tsr_order_leave(&hold);
+    return result;
+}
+
+/* Launches of a graph come one after another. What home has done there is known by no ticket. */
+static CUresult follow_last(CUstream stream, const struct tsr_instance *whole)
+{
+    struct tsr_node_action waits = {.kind = TSR_NODE_WAITS, .event = whole->parts.end};
+    return whole->parts.end && whole->stream != stream ? act(stream, &waits) : CUDA_SUCCESS;
+}
+
+static CUresult mark_end(CUstream stream, struct tsr_instance *whole)
 {
     CUresult result = CUDA_SUCCESS;
+    if (!whole->nodes.actions)
+        return result;
+    if (!whole->parts.end)
+        result = tsr_real.cuEventCreate(&whole->parts.end, CU_EVENT_DISABLE_TIMING);
+    return result == CUDA_SUCCESS ? act(stream, &(struct tsr_node_action){TSR_NODE_RECORDS, whole->parts.end, {0}}) : result;
+}
+
+static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
+{
+    CUresult result = CUDA_SUCCESS;
+    bool first = true; /* it comes after all of the launch before */
     for (uint32_t i = 0; i < whole->parts.count && result == CUDA_SUCCESS; i++) {
         struct tsr_instance *part = whole->parts.all[i];
         struct tsr_launch one = {.row = launch->row,
@@ -255,15 +286,31 @@ static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *who
                                  .known = &part->stands,
                                  .gpu = launch->session->policy->home,
                                  .decided = true};
-        part->stream = i ? launch->stream : whole->stream; /* the first one comes after all of the launch before */
-        part->ticket = i ? 0 : whole->ticket;
-        result = launch_part(&one, part);
-        if (i + 1 < whole->parts.count && result == CUDA_SUCCESS)
-            count(&one);
+        if (part->action.kind) {
+            result = act(launch->stream, &part->action);
+            continue;
+        }
+        part->stream = first ? whole->stream : launch->stream;
+        part->ticket = first ? whole->ticket : 0;
+        result = launch_part(&one, part, decision);
+        if (!first)
+            count(launch);
+        first = false;
         whole->ticket = one.ticket ? one.ticket : whole->ticket;
         launch->reason = one.reason ? one.reason : launch->reason;
         launch->gpu = one.gpu;
     }
+    return result;
+}
+
+/* One after the other in the stream. What is told of the launch in the end is what became of the last one. */
+static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
+{
+    CUresult result = follow_last(launch->stream, whole);
+    if (result == CUDA_SUCCESS)
+        result = launch_each(launch, whole, decision);
+    if (result == CUDA_SUCCESS)
+        result = mark_end(launch->stream, whole);
     whole->stream = launch->stream;
     launch->taken = true;
     return result;
@@ -273,9 +320,11 @@ static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *
 {
     tsr_instance_look_locked(instance, launch->stream, &launch->place);
     struct tsr_decision decision = decide(launch, instance);
-    if (decision.automatic && tsr_automatic_is_on && tsr_parts_find_locked(instance, launch->stream, &launch->place))
-        return launch_parts(launch, instance);
-    return redirect_decided(launch, instance, decision);
+    bool placed = decision.automatic && tsr_automatic_is_on;
+    if ((placed || decision.lane) && tsr_parts_find_locked(instance, launch->stream, &launch->place, placed))
+        return launch_parts(launch, instance, &decision);
+    CUresult result = follow_last(launch->stream, instance);
+    return result == CUDA_SUCCESS ? redirect_decided(launch, instance, decision) : result;
 }
 
 /* Of a graph that is not known: where a rule sends it. */

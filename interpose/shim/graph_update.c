@@ -69,6 +69,21 @@ TSR_REDIRECTED(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUg
     return result;
 }
 
+#define ACTION(symbol, parameters, arguments, ...)                                                                             \
+    TSR_REDIRECTED(symbol) parameters                                                                                          \
+    {                                                                                                                          \
+        CUresult result = tsr_real.symbol arguments;                                                                           \
+        if (result == CUDA_SUCCESS)                                                                                            \
+            tsr_instance_set_action(exec, node, &(struct tsr_node_action){__VA_ARGS__});                                       \
+        return result;                                                                                                         \
+    }
+ACTION(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params),
+       (exec, node, params), .kind = TSR_NODE_CALLS, .host = *params)
+ACTION(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event),
+       .kind = TSR_NODE_RECORDS, .event = event)
+ACTION(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event),
+       .kind = TSR_NODE_WAITS, .event = event)
+
 /* Nodes that are not mirrored, so that their graph stays home. */
 #define OTHER(symbol, parameters, arguments)                                                                                   \
     TSR_REDIRECTED(symbol) parameters                                                                                          \
@@ -79,10 +94,6 @@ TSR_REDIRECTED(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUg
         return result;                                                                                                         \
     }
 OTHER(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child), (exec, node, child))
-OTHER(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params),
-      (exec, node, params))
-OTHER(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event))
-OTHER(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event))
 OTHER(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
       (exec, node, params))
 OTHER(cuGraphExecExternalSemaphoresSignalNodeSetParams,

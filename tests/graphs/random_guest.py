@@ -1,7 +1,7 @@
 """Random programs that keep graphs and launch them again and again: `random_guest.py FIRST COUNT OPS`.
 
 Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and then,
-an event, which keeps a graph home. They are launched in several streams between ordinary launches and copies, changed
+events and host functions, which change page-locked memory. They are launched in several streams between ordinary launches and copies, changed
 node by node or as a whole, switched off in part, and dropped. A graph that is launched in a second stream waits for
 nothing there: CUDA orders its launches. Prints, for each of COUNT programs from seed FIRST on, a digest of all bytes
 at its end.
@@ -13,17 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy
 from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.bindings import call
-from tests.placement.order_guest import KERNELS, RELAXED, Machine, Program
+from tests.placement.order_guest import KERNELS, RELAXED, WORDS, Machine, Program
 
 WORDS_OF_ROW, PITCH = 64, 128
 KEPT = 4
-RARE = frozenset(("event",))
-STEPS = ("kernel",) * 6 + ("copy", "rows", "set", "set", "empty", "child") + tuple(RARE)
+RARE = frozenset(("event", "wait", "call"))
+STEPS = ("kernel",) * 6 + ("copy", "rows", "set", "set", "empty", "child", "event", "wait", "call")
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 FEATURES = frozenset(("streams", "legacy", "copies", "sets", "waits", "reads", "host", "replace", "values", "pinned"))
 
 
@@ -65,6 +67,7 @@ class GraphProgram(Program):
         self._used_by: list[Kept | None] = [None] * len(self._buffers)
         self._event = call(driver.cuEventCreate(2))
         self._context = call(driver.cuCtxGetCurrent())
+        self._calls: list[Any] = []
 
     def _order(self, buffer: int, stream: int) -> None:
         super()._order(buffer, stream)
@@ -72,13 +75,15 @@ class GraphProgram(Program):
 
     def _step(self, kinds: tuple[str, ...] = STEPS) -> Step:
         kind = self._draw.choice(kinds)
-        if kind in RARE and self._draw.random() < 0.7:
+        if kind in RARE and (self._draw.random() < 0.6 or (kind == "call" and not self._pinned)):
             kind = "kernel"
         to, source = self._draw.sample(range(len(self._buffers)), 2)
         (begin, words), (other, less) = self._part(), self._part()
         count = min(words, less)
         if kind == "rows":
             count = min(count, 1024)
+        if kind == "call":
+            to = source = len(self._buffers) - 1
         return Step(kind, to, source, (begin, other), count, self._draw.choice(KERNELS), self._draw.randrange(2**31))
 
     def _addresses(self, step: Step) -> tuple[int, int]:
@@ -118,6 +123,19 @@ class GraphProgram(Program):
         found.elementSize, found.width, found.height = 4, step.words, 1
         return found
 
+    def _call(self, step: Step) -> Any:
+        """Of the host, on its own memory."""
+        words = numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self._pinned))
+        part, salt = words[step.begins[0] : step.begins[0] + step.words], step.salt
+
+        def change(_data: object) -> None:
+            part[:] = part * numpy.uint32(3) + numpy.uint32(salt)
+
+        self._calls.append(Callback(change))
+        found = driver.CUDA_HOST_NODE_PARAMS()
+        found.fn = driver.CUhostFn(ctypes.cast(self._calls[-1], ctypes.c_void_p).value)
+        return found
+
     def _add(self, kept: Kept, step: Step, before: list[Any]) -> None:
         graph, count = kept.graph, len(before)
         if step.kind == "kernel":
@@ -135,6 +153,10 @@ class GraphProgram(Program):
             call(driver.cuGraphDestroy(child.graph))
         elif step.kind == "event":
             step.node = call(driver.cuGraphAddEventRecordNode(graph, before, count, self._event))
+        elif step.kind == "wait":
+            step.node = call(driver.cuGraphAddEventWaitNode(graph, before, count, self._event))
+        elif step.kind == "call":
+            step.node = call(driver.cuGraphAddHostNode(graph, before, count, self._call(step)))
         else:
             step.node = call(driver.cuGraphAddEmptyNode(graph, before, count))
 
@@ -238,6 +260,9 @@ class GraphProgram(Program):
             call(driver.cuGraphExecMemcpyNodeSetParams(kept.instance, step.node, self._copy(step), self._context))
         elif step.kind == "set":
             call(driver.cuGraphExecMemsetNodeSetParams(kept.instance, step.node, self._set(step), self._context))
+        elif step.kind == "call":
+            step.salt = self._draw.randrange(2**31)
+            call(driver.cuGraphExecHostNodeSetParams(kept.instance, step.node, self._call(step)))
 
     def _redraw(self, step: Step) -> None:
         if step.kind not in ("kernel", "copy", "set"):
