@@ -132,6 +132,15 @@ static struct tsr_decision decide(struct tsr_launch *launch, struct tsr_instance
     return tsr_decide(launch->session, &instance->stands, &asked);
 }
 
+/* Before an executor is told of nodes: drivers refuse those whose memory the GPU does not have yet. */
+static CUresult prepare(struct tsr_launch *launch, const struct tsr_instance *instance, struct tsr_lane_client *lane)
+{
+    struct tsr_copies_use use = use_of(launch, instance, lane, NULL);
+    bool told = instance->mirrors[tsr_lane_number(lane)].version == instance->version;
+    CUresult result = told || !instance->known ? CUDA_SUCCESS : tsr_copies_prepare(&use);
+    return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+}
+
 static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance, struct tsr_decision decision)
 {
     if (decision.automatic)
@@ -141,7 +150,9 @@ static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance, s
     if (decision.verify) /* a graph is not run twice */
         __atomic_add_fetch(&launch->session->policy->not_verified, 1, __ATOMIC_RELAXED);
     struct tsr_lane_record record = {.kind = TSR_LANE_GRAPH, .function = (uint32_t)instance->id};
-    CUresult result = tsr_instance_mirror_locked(instance, decision.lane, &launch->reason);
+    CUresult result = prepare(launch, instance, decision.lane);
+    if (result == CUDA_SUCCESS)
+        result = tsr_instance_mirror_locked(instance, decision.lane, &launch->reason);
     if (launch->reason)
         return CUDA_SUCCESS;
     if (launch->automatic)

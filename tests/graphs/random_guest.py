@@ -1,10 +1,10 @@
 """Random programs that keep graphs and launch them again and again: `random_guest.py FIRST COUNT OPS`.
 
-Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and then,
-events and host functions, which change page-locked memory. They are launched in several streams between ordinary launches and copies, changed
-node by node or as a whole, switched off in part, and dropped. A graph that is launched in a second stream waits for
-nothing there: CUDA orders its launches. Prints, for each of COUNT programs from seed FIRST on, a digest of all bytes
-at its end.
+Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and
+then, events and host functions, which change page-locked memory. They are launched in several streams between
+ordinary launches and copies, changed node by node or as a whole, switched off in part, and dropped. A graph that
+is launched in a second stream waits for nothing there: CUDA orders its launches. Prints, for each of COUNT
+programs from seed FIRST on, a digest of all bytes at its end.
 """
 
 import ctypes

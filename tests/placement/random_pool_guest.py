@@ -2,7 +2,8 @@
 
 PAGES: so many pages of 2 MiB the pool has. Allocates (what can be counted in pages), frees, launches, copies and
 sets, waits now and then, and compares what it reads with the model, and in the end all bytes. Allocating fails exactly
-when there are not enough pages left. graphs: captures such steps, too, and launches the graphs again and again. Prints how many allocations failed and how many did not.
+when there are not enough pages left. graphs: captures such steps, too, and launches the graphs again and again. Prints
+how many allocations failed and how many did not.
 """
 
 import ctypes
