@@ -170,13 +170,9 @@ static bool has_shape_of(const struct tsr_nodes *one, const struct tsr_nodes *ot
     bool same =
         one->all.count == other->all.count && one->edges.count == other->edges.count && one->context == other->context &&
         (!one->edges.count || memcmp(one->edges.data, other->edges.data, one->edges.count * sizeof one->edges.data[0]) == 0);
-    for (size_t i = 0; i < one->all.count && same; i++) {
-        uint32_t count, others;
-        const CUlaunchAttribute *attributes = tsr_node_attributes(&one->all.data[i], &count);
-        const CUlaunchAttribute *other_attributes = tsr_node_attributes(&other->all.data[i], &others);
-        same = one->all.data[i].record.kind == other->all.data[i].record.kind && count == others &&
-               (!count || memcmp(attributes, other_attributes, count * sizeof attributes[0]) == 0);
-    }
+    for (size_t i = 0; i < one->all.count && same; i++)
+        same = one->all.data[i].record.kind == other->all.data[i].record.kind &&
+               tsr_node_same_attributes(&one->all.data[i], &other->all.data[i]);
     return same;
 }
 
@@ -284,6 +280,16 @@ void tsr_instance_set_set(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMSE
     struct tsr_instance *instance = begin(exec, handle, &node);
     if (instance)
         end(instance, node->record.kind == TSR_LANE_SET ? tsr_node_set_set(node, params) : TSR_REASON_GRAPH_NODE);
+}
+
+/* Its library calls are as they were captured: all launches of each have been changed. */
+void tsr_instance_set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (instance)
+        end(instance, node->end ? tsr_nodes_set_child(&instance->nodes, node->record.stream, child, instance->version)
+                                : TSR_REASON_GRAPH_NODE);
 }
 
 void tsr_instance_set_action(CUgraphExec exec, CUgraphNode handle, const struct tsr_node_action *action)

@@ -224,6 +224,14 @@ enum tsr_reason tsr_node_set_set(struct tsr_node *node, const CUDA_MEMSET_NODE_P
     return put(node, &what, sizeof what) ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
 }
 
+bool tsr_node_same_attributes(const struct tsr_node *one, const struct tsr_node *other)
+{
+    uint32_t count, others;
+    const CUlaunchAttribute *attributes = tsr_node_attributes(one, &count);
+    const CUlaunchAttribute *other_attributes = tsr_node_attributes(other, &others);
+    return count == others && (!count || memcmp(attributes, other_attributes, count * sizeof attributes[0]) == 0);
+}
+
 static struct tsr_touch rows_touch(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height, bool writes)
 {
     return (struct tsr_touch){
@@ -330,6 +338,7 @@ static enum tsr_reason read_child(struct tsr_nodes *out, uint32_t begin, uint32_
     for (uint32_t i = (uint32_t)first; added && i < end; i++)
         added = (follows[i - first] || add_edge(out, begin, i)) && (leads[i - first] || add_edge(out, i, end));
     free(follows);
+    out->all.data[begin].end = end;
     return added ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
 }
 
@@ -443,4 +452,62 @@ void tsr_nodes_read(CUgraph graph, struct tsr_nodes *out)
 {
     *out = (struct tsr_nodes){0};
     out->reason = read_graph(graph, out, 0);
+}
+
+/* ---- a child graph that changes ---- */
+
+/* Its edges without those of its begin and end, from the `at`th on; NULL: there are no more. */
+static const struct tsr_lane_edge *next_inside(const struct tsr_nodes *nodes, uint32_t begin, size_t *at)
+{
+    uint32_t end = nodes->all.data[begin].end;
+    for (; *at < nodes->edges.count; ++*at) {
+        const struct tsr_lane_edge *edge = &nodes->edges.data[*at];
+        if (edge->from > begin && edge->from < end && edge->to > begin && edge->to < end)
+            return &nodes->edges.data[(*at)++];
+    }
+    return NULL;
+}
+
+/* Nodes and edges in the same order: which of them is which is clear. */
+static bool is_like_child(const struct tsr_nodes *nodes, uint32_t begin, const struct tsr_nodes *child)
+{
+    const struct tsr_lane_edge *edge;
+    size_t at = 0, number = 0;
+    bool same = child->all.count + begin + 1 == nodes->all.data[begin].end;
+    for (size_t i = 0; i < child->all.count && same; i++) {
+        const struct tsr_node *old = &nodes->all.data[begin + 1 + i], *node = &child->all.data[i];
+        same = old->record.kind == node->record.kind && old->action.kind == node->action.kind &&
+               tsr_node_same_attributes(old, node);
+    }
+    while (same && (edge = next_inside(nodes, begin, &at))) {
+        same = number < child->edges.count && edge->from == begin + 1 + child->edges.data[number].from &&
+               edge->to == begin + 1 + child->edges.data[number].to;
+        number++;
+    }
+    return same && number == child->edges.count;
+}
+
+/* All but what it is called by, and where it is; `from` gets what was there. */
+static void exchange(struct tsr_node *node, struct tsr_node *from, uint64_t version)
+{
+    struct tsr_node was = *node;
+    *node = *from;
+    *from = was;
+    node->handle = was.handle;
+    node->record.stream = was.record.stream;
+    node->record.time = was.record.time;
+    node->end = was.end;
+    node->changed = version;
+}
+
+enum tsr_reason tsr_nodes_set_child(struct tsr_nodes *nodes, uint32_t place, CUgraph graph, uint64_t version)
+{
+    struct tsr_nodes child;
+    tsr_nodes_read(graph, &child);
+    bool same = !child.reason && (!child.context || child.context == nodes->context) && is_like_child(nodes, place, &child);
+    for (size_t i = 0; i < child.all.count && same; i++)
+        exchange(&nodes->all.data[place + 1 + i], &child.all.data[i], version);
+    enum tsr_reason reason = child.reason ? child.reason : same ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+    tsr_nodes_fini(&child);
+    return reason;
 }

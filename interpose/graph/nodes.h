@@ -38,6 +38,7 @@ struct tsr_node {
     struct tsr_lane_record record; /* of the kinds that a struct tsr_lane_graph has */
     uint8_t *data;                 /* behind it; NULL: nothing */
     struct tsr_node_action action;
+    uint32_t end; /* of the begin of a child graph: the place of its end, after its nodes; 0: it is none */
     /* Of a kernel: */
     struct tsr_function_record *function;
     CUfunction launched;                  /* the handle: a CUfunction or a CUkernel */
@@ -61,6 +62,8 @@ void tsr_nodes_fini(struct tsr_nodes *nodes);
 /* New parameters for a node, which the driver has taken. The result is why the graph stays home from now on, or NONE. */
 enum tsr_reason tsr_node_set_kernel(struct tsr_nodes *nodes, struct tsr_node *node, const CUDA_KERNEL_NODE_PARAMS *params);
 enum tsr_reason tsr_node_set_copy(struct tsr_node *node, const CUDA_MEMCPY3D *params);
+/* The child graph whose begin is at the place does what `child` says, which the driver has taken. version: of the nodes that change. */
+enum tsr_reason tsr_nodes_set_child(struct tsr_nodes *nodes, uint32_t place, CUgraph child, uint64_t version);
 enum tsr_reason tsr_node_set_set(struct tsr_node *node, const CUDA_MEMSET_NODE_PARAMS *params);
 
 /* A kernel node's parameters and attributes. */
@@ -73,6 +76,8 @@ static inline const CUlaunchAttribute *tsr_node_attributes(const struct tsr_node
     *count = (uint32_t)node->record.value;
     return *count ? (const CUlaunchAttribute *)(const void *)(node->data + (tsr_node_block_bytes(node) + 7) / 8 * 8) : NULL;
 }
+
+bool tsr_node_same_attributes(const struct tsr_node *one, const struct tsr_node *other);
 
 /* What a copy or memset touches; 0: the node is neither. */
 uint32_t tsr_node_touches(const struct tsr_node *node, struct tsr_touch out[2]);

@@ -63,9 +63,20 @@ TSR_REDIRECTED(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUg
         memcpy(&set, &params->memset, sizeof set);
         tsr_instance_set_set(exec, node, &set);
         break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        tsr_instance_set_child(exec, node, params->graph.graph);
+        break;
     default:
         tsr_instance_opaque(exec);
     }
+    return result;
+}
+
+TSR_REDIRECTED(cuGraphExecChildGraphNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUgraph child)
+{
+    CUresult result = tsr_real.cuGraphExecChildGraphNodeSetParams(exec, node, child);
+    if (result == CUDA_SUCCESS)
+        tsr_instance_set_child(exec, node, child);
     return result;
 }
 
@@ -93,7 +104,6 @@ ACTION(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CU
             tsr_instance_opaque(exec);                                                                                         \
         return result;                                                                                                         \
     }
-OTHER(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child), (exec, node, child))
 OTHER(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
       (exec, node, params))
 OTHER(cuGraphExecExternalSemaphoresSignalNodeSetParams,

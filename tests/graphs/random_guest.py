@@ -145,12 +145,9 @@ class GraphProgram(Program):
         elif step.kind == "set":
             step.node = call(driver.cuGraphAddMemsetNode(graph, before, count, self._set(step), self._context))
         elif step.kind == "child":
-            child = Kept([], call(driver.cuGraphCreate(0)))
-            first, second = (Step("kernel", *self._spread(step), name, step.salt) for name in ("mix_a", "take_b"))
-            self._add(child, first, [])
-            self._add(child, second, [first.node])
-            step.node = call(driver.cuGraphAddChildGraphNode(graph, before, count, child.graph))
-            call(driver.cuGraphDestroy(child.graph))
+            child = self._child(step)
+            step.node = call(driver.cuGraphAddChildGraphNode(graph, before, count, child))
+            call(driver.cuGraphDestroy(child))
         elif step.kind == "event":
             step.node = call(driver.cuGraphAddEventRecordNode(graph, before, count, self._event))
         elif step.kind == "wait":
@@ -159,6 +156,13 @@ class GraphProgram(Program):
             step.node = call(driver.cuGraphAddHostNode(graph, before, count, self._call(step)))
         else:
             step.node = call(driver.cuGraphAddEmptyNode(graph, before, count))
+
+    def _child(self, step: Step) -> Any:
+        child = Kept([], call(driver.cuGraphCreate(0)))
+        first, second = (Step("kernel", *self._spread(step), name, step.salt) for name in ("mix_a", "take_b"))
+        self._add(child, first, [])
+        self._add(child, second, [first.node])
+        return child.graph
 
     def _spread(self, step: Step) -> tuple[int, int, tuple[int, int], int]:
         return step.to, step.source, step.begins, step.words
@@ -260,15 +264,19 @@ class GraphProgram(Program):
             call(driver.cuGraphExecMemcpyNodeSetParams(kept.instance, step.node, self._copy(step), self._context))
         elif step.kind == "set":
             call(driver.cuGraphExecMemsetNodeSetParams(kept.instance, step.node, self._set(step), self._context))
+        elif step.kind == "child":
+            child = self._child(step)
+            call(driver.cuGraphExecChildGraphNodeSetParams(kept.instance, step.node, child))
+            call(driver.cuGraphDestroy(child))
         elif step.kind == "call":
             step.salt = self._draw.randrange(2**31)
             call(driver.cuGraphExecHostNodeSetParams(kept.instance, step.node, self._call(step)))
 
     def _redraw(self, step: Step) -> None:
-        if step.kind not in ("kernel", "copy", "set"):
+        if step.kind not in ("kernel", "copy", "set", "child"):
             return
         (begin, words), (other, less) = self._part(), self._part()
-        if step.kind != "kernel":  # a copy or memset stays as long as it was
+        if step.kind in ("copy", "set"):  # a copy or memset stays as long as it was
             words = less = step.words
             begin, other = (self._draw.randrange(0, 4096 - words + 1, 64) for _ in range(2))
         step.begins, step.words, step.salt = (begin, other), min(words, less), self._draw.randrange(2**31)
