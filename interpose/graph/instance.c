@@ -282,6 +282,14 @@ void tsr_instance_set_set(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMSE
         end(instance, node->record.kind == TSR_LANE_SET ? tsr_node_set_set(node, params) : TSR_REASON_GRAPH_NODE);
 }
 
+void tsr_instance_set_batch(CUgraphExec exec, CUgraphNode handle, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (instance)
+        end(instance, node->action.kind == TSR_NODE_WRITES ? tsr_node_set_batch(node, params) : TSR_REASON_GRAPH_NODE);
+}
+
 /* Its library calls are as they were captured: all launches of each have been changed. */
 void tsr_instance_set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child)
 {

@@ -97,6 +97,7 @@ void tsr_instance_forget(CUgraphExec exec);
 void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params);
 void tsr_instance_set_copy(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params);
 void tsr_instance_set_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params);
+void tsr_instance_set_batch(CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
 void tsr_instance_set_child(CUgraphExec exec, CUgraphNode node, CUgraph child);
 void tsr_instance_set_action(CUgraphExec exec, CUgraphNode node, const struct tsr_node_action *action);
 void tsr_instance_switch(CUgraphExec exec, CUgraphNode node, bool enabled);

@@ -16,6 +16,7 @@
 #define MOST_DEPTH 8u
 #define MOST_PITCH INT32_MAX
 #define MOST_ATTRIBUTES 8u
+#define MOST_OPERATIONS 256u /* as the driver's */
 
 /* Attributes of kernel nodes that executors are told. Others are hints; those that make a node something else are asked for separately. */
 static const CUkernelNodeAttrID told_attributes[] = {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
@@ -296,6 +297,30 @@ static enum tsr_reason read_set(struct tsr_node *node)
     return result == CUDA_SUCCESS ? tsr_node_set_set(node, &params) : TSR_REASON_GRAPH_NODE;
 }
 
+static bool writes_alone(const CUstreamBatchMemOpParams *operation)
+{
+    return operation->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || operation->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+}
+
+enum tsr_reason tsr_node_set_batch(struct tsr_node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+    bool fit = params->count && params->count <= MOST_OPERATIONS && !params->flags;
+    for (unsigned i = 0; i < params->count && fit; i++)
+        fit = writes_alone(&params->paramArray[i]);
+    node->action.kind = TSR_NODE_WRITES;
+    node->action.count = params->count;
+    return fit && put(node, params->paramArray, params->count * sizeof params->paramArray[0]) ? TSR_REASON_NONE
+                                                                                              : TSR_REASON_GRAPH_NODE;
+}
+
+static enum tsr_reason read_batch(struct tsr_nodes *out, struct tsr_node *node)
+{
+    CUDA_BATCH_MEM_OP_NODE_PARAMS params = {0};
+    out->actions++;
+    return tsr_real.cuGraphBatchMemOpNodeGetParams(node->handle, &params) == CUDA_SUCCESS ? tsr_node_set_batch(node, &params)
+                                                                                          : TSR_REASON_GRAPH_NODE;
+}
+
 static enum tsr_reason read_action(struct tsr_nodes *out, struct tsr_node *node, CUgraphNodeType type)
 {
     CUresult result;
@@ -361,6 +386,8 @@ static enum tsr_reason read_node(struct tsr_nodes *out, uint32_t place, uint32_t
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
         return read_action(out, node, type);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return read_batch(out, node);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         return read_child(out, place, depth);
     default:

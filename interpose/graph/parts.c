@@ -115,7 +115,9 @@ static bool add_part(struct tsr_instance *whole, uint32_t first, uint32_t end)
         return false;
     whole->parts.all[whole->parts.count++] = part;
     part->action = *action_at(whole, first);
-    return part->action.kind || fill(part, whole, first, end);
+    if (part->action.kind)
+        return copy_node(&whole->nodes.all.data[whole->precedence.order[first]], &part->nodes);
+    return fill(part, whole, first, end);
 }
 
 /* An action is a part of its own. */

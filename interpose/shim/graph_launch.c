@@ -252,17 +252,29 @@ static CUresult launch_part(struct tsr_launch *launch, struct tsr_instance *part
     return result;
 }
 
-/* As if the program had asked for it in the stream. */
-static CUresult act(CUstream stream, const struct tsr_node_action *action)
+static CUresult act_at_home(CUstream stream, const struct tsr_node_action *action, const void *data)
+{
+    switch (action->kind) {
+    case TSR_NODE_WAITS:
+        return tsr_real.cuStreamWaitEvent(stream, action->event, 0);
+    case TSR_NODE_CALLS:
+        return tsr_real.cuLaunchHostFunc(stream, action->host.fn, action->host.userData);
+    default:
+        return tsr_real.cuStreamBatchMemOp_v2(stream, action->count, (CUstreamBatchMemOpParams *)data, 0);
+    }
+}
+
+/* As if the program had asked for it in the stream. data: of the node. */
+static CUresult act(CUstream stream, const struct tsr_node_action *action, const void *data)
 {
     struct tsr_order_hold hold;
     if (action->kind == TSR_NODE_RECORDS)
         return tsr_order_record(action->event, stream, false, 0);
-    CUresult result = tsr_order_enter(stream, false, &hold);
+    CUresult result =
+        action->kind == TSR_NODE_WRITES ? tsr_copies_enter_all(stream, false, &hold) : tsr_order_enter(stream, false, &hold);
     if (result != CUDA_SUCCESS)
         return result;
-    result = action->kind == TSR_NODE_WAITS ? tsr_real.cuStreamWaitEvent(stream, action->event, 0)
-                                            : tsr_real.cuLaunchHostFunc(stream, action->host.fn, action->host.userData);
+    result = act_at_home(stream, action, data);
     tsr_order_leave(&hold);
     return result;
 }
@@ -271,7 +283,7 @@ static CUresult act(CUstream stream, const struct tsr_node_action *action)
 static CUresult follow_last(CUstream stream, const struct tsr_instance *whole)
 {
     struct tsr_node_action waits = {.kind = TSR_NODE_WAITS, .event = whole->parts.end};
-    return whole->parts.end && whole->stream != stream ? act(stream, &waits) : CUDA_SUCCESS;
+    return whole->parts.end && whole->stream != stream ? act(stream, &waits, NULL) : CUDA_SUCCESS;
 }
 
 static CUresult mark_end(CUstream stream, struct tsr_instance *whole)
@@ -281,7 +293,8 @@ static CUresult mark_end(CUstream stream, struct tsr_instance *whole)
         return result;
     if (!whole->parts.end)
         result = tsr_real.cuEventCreate(&whole->parts.end, CU_EVENT_DISABLE_TIMING);
-    return result == CUDA_SUCCESS ? act(stream, &(struct tsr_node_action){TSR_NODE_RECORDS, whole->parts.end, {0}}) : result;
+    return result == CUDA_SUCCESS ? act(stream, &(struct tsr_node_action){TSR_NODE_RECORDS, whole->parts.end, {0}, 0}, NULL)
+                                  : result;
 }
 
 static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
@@ -298,7 +311,7 @@ static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whol
                                  .gpu = launch->session->policy->home,
                                  .decided = true};
         if (part->action.kind) {
-            result = act(launch->stream, &part->action);
+            result = act(launch->stream, &part->action, part->nodes.all.data[0].data);
             continue;
         }
         part->stream = first ? whole->stream : launch->stream;

@@ -72,6 +72,15 @@ TSR_REDIRECTED(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUg
     return result;
 }
 
+TSR_REDIRECTED(cuGraphExecBatchMemOpNodeSetParams)(CUgraphExec exec, CUgraphNode node,
+                                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+    CUresult result = tsr_real.cuGraphExecBatchMemOpNodeSetParams(exec, node, params);
+    if (result == CUDA_SUCCESS)
+        tsr_instance_set_batch(exec, node, params);
+    return result;
+}
+
 TSR_REDIRECTED(cuGraphExecChildGraphNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUgraph child)
 {
     CUresult result = tsr_real.cuGraphExecChildGraphNodeSetParams(exec, node, child);
@@ -104,8 +113,6 @@ ACTION(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CU
             tsr_instance_opaque(exec);                                                                                         \
         return result;                                                                                                         \
     }
-OTHER(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
-      (exec, node, params))
 OTHER(cuGraphExecExternalSemaphoresSignalNodeSetParams,
       (CUgraphExec exec, CUgraphNode node, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params), (exec, node, params))
 OTHER(cuGraphExecExternalSemaphoresWaitNodeSetParams,

@@ -23,8 +23,8 @@ from tests.placement.order_guest import KERNELS, RELAXED, WORDS, Machine, Progra
 
 WORDS_OF_ROW, PITCH = 64, 128
 KEPT = 4
-RARE = frozenset(("event", "wait", "call"))
-STEPS = ("kernel",) * 6 + ("copy", "rows", "set", "set", "empty", "child", "event", "wait", "call")
+RARE = frozenset(("event", "wait", "call", "values"))
+STEPS = ("kernel",) * 6 + ("copy", "rows", "set", "set", "empty", "child", "event", "wait", "call", "values")
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 FEATURES = frozenset(("streams", "legacy", "copies", "sets", "waits", "reads", "host", "replace", "values", "pinned"))
 
@@ -123,6 +123,14 @@ class GraphProgram(Program):
         found.elementSize, found.width, found.height = 4, step.words, 1
         return found
 
+    def _values(self, step: Step) -> Any:
+        found, write = driver.CUDA_BATCH_MEM_OP_NODE_PARAMS(), driver.CUstreamBatchMemOpParams()
+        write.writeValue.operation = driver.CUstreamBatchMemOpType.CU_STREAM_MEM_OP_WRITE_VALUE_32
+        write.writeValue.address = driver.CUdeviceptr(self._addresses(step)[0])
+        write.writeValue.value = driver.cuuint32_t(step.salt)
+        found.ctx, found.count, found.paramArray, found.flags = self._context, 1, [write], 0
+        return found
+
     def _call(self, step: Step) -> Any:
         """Of the host, on its own memory."""
         words = numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self._pinned))
@@ -152,6 +160,8 @@ class GraphProgram(Program):
             step.node = call(driver.cuGraphAddEventRecordNode(graph, before, count, self._event))
         elif step.kind == "wait":
             step.node = call(driver.cuGraphAddEventWaitNode(graph, before, count, self._event))
+        elif step.kind == "values":
+            step.node = call(driver.cuGraphAddBatchMemOpNode(graph, before, count, self._values(step)))
         elif step.kind == "call":
             step.node = call(driver.cuGraphAddHostNode(graph, before, count, self._call(step)))
         else:
@@ -268,6 +278,9 @@ class GraphProgram(Program):
             child = self._child(step)
             call(driver.cuGraphExecChildGraphNodeSetParams(kept.instance, step.node, child))
             call(driver.cuGraphDestroy(child))
+        elif step.kind == "values":
+            step.salt = self._draw.randrange(2**31)
+            call(driver.cuGraphExecBatchMemOpNodeSetParams(kept.instance, step.node, self._values(step)))
         elif step.kind == "call":
             step.salt = self._draw.randrange(2**31)
             call(driver.cuGraphExecHostNodeSetParams(kept.instance, step.node, self._call(step)))
