@@ -20,7 +20,7 @@
 
 bool tsr_owners_begun; /* atomic; memory lock to change */
 uint64_t tsr_owners_changes;
-static uint64_t times_passed; /* atomic; how often memory was given another owner */
+static uint64_t times_passed;   /* atomic; how often memory was given another owner */
 uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
 
 static struct {
