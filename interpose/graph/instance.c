@@ -93,8 +93,8 @@ static bool are_wanted(void)
 void tsr_instance_destroy(struct tsr_instance *instance)
 {
     tsr_parts_drop(instance);
-    if (instance->parts.end)
-        tsr_real.cuEventDestroy_v2(instance->parts.end);
+    if (instance->end)
+        tsr_real.cuEventDestroy_v2(instance->end);
     tsr_mirrors_drop(instance);
     empty(instance);
     tsr_vec_fini(&instance->touches);

@@ -72,8 +72,10 @@ struct tsr_instance {
         uint64_t owners;
         uint32_t count; /* 0: it is not cut */
         struct tsr_instance **all;
-        CUevent end; /* of the last launch, if there are actions; NULL: there was none */
     } parts;
+    CUevent
+        end; /* of the last launch that no ticket stands for: it was not known what it touches, or home has done some of it; NULL: there was none */
+    bool ended;                    /* that was the last launch */
     struct tsr_node_action action; /* of a part: that home does there, in the place of nodes */
     CUgraphExec at_home;           /* of a part: that runs there; NULL: the application's own */
 

@@ -25,10 +25,8 @@ void tsr_parts_drop(struct tsr_instance *instance)
             tsr_real.cuGraphExecDestroy(part->at_home);
         tsr_instance_destroy(part);
     }
-    CUevent end = instance->parts.end; /* what has been launched stays under way */
     free(instance->parts.all);
     memset(&instance->parts, 0, sizeof instance->parts);
-    instance->parts.end = end;
 }
 
 /* ---- where to cut ---- */

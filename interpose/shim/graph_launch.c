@@ -1,6 +1,8 @@
 /* See graph_launch.h. */
 #include "shim/graph_launch.h"
 
+#include <stddef.h>
+
 #include "driver/engaged.h"
 #include "driver/real.h"
 #include "graph/instance.h"
@@ -53,6 +55,7 @@ static void note(struct tsr_launch *launch, struct tsr_instance *instance, const
                  const struct tsr_copies_proof *proof)
 {
     instance->stream = launch->stream;
+    instance->ended = false;
     if (launch->ticket)
         instance->ticket = launch->ticket;
     if (!proof)
@@ -279,22 +282,32 @@ static CUresult act(CUstream stream, const struct tsr_node_action *action, const
     return result;
 }
 
-/* Launches of a graph come one after another. What home has done there is known by no ticket. */
-static CUresult follow_last(CUstream stream, const struct tsr_instance *whole)
+/* Launches of a graph come one after another. What home has done is known by no ticket. */
+static CUresult follow_last(CUstream stream, const struct tsr_instance *instance)
 {
-    struct tsr_node_action waits = {.kind = TSR_NODE_WAITS, .event = whole->parts.end};
-    return whole->parts.end && whole->stream != stream ? act(stream, &waits, NULL) : CUDA_SUCCESS;
+    struct tsr_node_action waits = {.kind = TSR_NODE_WAITS, .event = instance->end};
+    return instance->ended && instance->stream != stream ? act(stream, &waits, NULL) : CUDA_SUCCESS;
+}
+
+static CUresult make_end(struct tsr_instance *instance)
+{
+    return instance->end ? CUDA_SUCCESS : tsr_real.cuEventCreate(&instance->end, CU_EVENT_DISABLE_TIMING);
 }
 
 static CUresult mark_end(CUstream stream, struct tsr_instance *whole)
 {
-    CUresult result = CUDA_SUCCESS;
-    if (!whole->nodes.actions)
-        return result;
-    if (!whole->parts.end)
-        result = tsr_real.cuEventCreate(&whole->parts.end, CU_EVENT_DISABLE_TIMING);
-    return result == CUDA_SUCCESS ? act(stream, &(struct tsr_node_action){TSR_NODE_RECORDS, whole->parts.end, {0}, 0}, NULL)
-                                  : result;
+    CUresult result = whole->nodes.actions ? make_end(whole) : CUDA_SUCCESS;
+    whole->ended = whole->nodes.actions && result == CUDA_SUCCESS;
+    return whole->ended ? act(stream, &(struct tsr_node_action){.kind = TSR_NODE_RECORDS, .event = whole->end}, NULL) : result;
+}
+
+/* Of a launch at home, whose stream is held. Without an event, launches in other streams are not held back. */
+static void mark_unknown(const struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    pthread_mutex_lock(&instance->lock);
+    if (!instance->known && make_end(instance) == CUDA_SUCCESS)
+        instance->ended = tsr_real.cuEventRecord(instance->end, launch->stream) == CUDA_SUCCESS;
+    pthread_mutex_unlock(&instance->lock);
 }
 
 static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
@@ -382,6 +395,8 @@ CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec)
 
 void tsr_graph_launched(struct tsr_launch *launch)
 {
+    if (launch->known && tsr_copies_matter())
+        mark_unknown(launch, (struct tsr_instance *)((char *)launch->known - offsetof(struct tsr_instance, stands)));
     if (launch->automatic)
         tsr_redirect_launched(launch);
 }
