@@ -237,6 +237,17 @@ static uint32_t nearest_locked(const struct tsr_automatic_launch *launch, const 
     return best;
 }
 
+void tsr_automatic_distances(const struct tsr_touch *touches, uint32_t count, double *bytes)
+{
+    struct tsr_survey survey = {0};
+    pthread_mutex_lock(&lock);
+    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh, .in_pool = true};
+    tsr_copies_survey(touches, count, &of, &survey);
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+        bytes[gpu] = distance(&survey, gpu);
+    pthread_mutex_unlock(&lock);
+}
+
 static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *bytes)
 {
     struct tsr_survey survey = {0};

@@ -27,7 +27,7 @@ def test_random_programs_that_keep_graphs_give_the_same_bytes(
     for disorder in (1, 2):
         ran = run(native, tmp_path, program, SETTINGS[name], disorder=disorder)
         assert ran.lines == alone.lines
-    assert ran.graphs_away > 6 * programs
+    assert ran.graphs_away > 2 * programs
     assert ran.report["kept_home_by_reason"].get("ranges", 0) == 0
 
 
