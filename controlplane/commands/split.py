@@ -19,6 +19,7 @@ VALUED = (  # whose value is the next word
     "--emulate",
     "--policy",
     "--gpus",
+    "--plan",
     "--reserve",
     "--order",
     "--host-time",
