@@ -46,12 +46,17 @@ class Recurring:
 
 
 def find(found: Dependencies, keys: Sequence[Hashable]) -> Recurring:
-    """keys: by operation, what it is (function and shape). Of the thread with the most operations."""
+    """keys: by operation, what it is (function and shape). Of the thread with the most launches, then operations."""
     by_thread: dict[int, list[int]] = {}
     for number, node in enumerate(found.program.nodes):
         if node.what is not What.FORGET:
             by_thread.setdefault(node.thread, []).append(number)
-    numbers = max(by_thread.values(), key=len, default=[])
+    nodes = found.program.nodes
+
+    def work(some: list[int]) -> tuple[int, int]:
+        return sum(nodes[number].what is What.LAUNCH for number in some), len(some)
+
+    numbers = max(by_thread.values(), key=work, default=[])
     weights = _weights(found.program.nodes)
     for level in (2, 1, 0):
         symbols = _symbols(found, numbers, keys, weights, level)
