@@ -78,12 +78,14 @@ def planned_by(file: Path, profile: Profile) -> Placement:
 
 
 def on_devices(profile: Profile, spec: str | None) -> Profile:
-    """The same on other GPUs, the first of which is the program's own."""
-    if spec is None:
-        return profile
+    """The same on other GPUs, the first of which is the program's own, or on its own ones: times that were not measured
+    on one of these are scaled.
+    """
     from controlplane.machine import emulate
     from controlplane.profile import machine, scale
 
+    if spec is None:
+        return scale.on_machine(profile, profile.machine)
     try:
         described = emulate.parse(spec)
     except ConfigError as error:

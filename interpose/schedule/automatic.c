@@ -110,7 +110,7 @@ static __thread struct tsr_place_launch asked;
 static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
 static __thread bool planned; /* a plan says where it goes */
-static __thread bool apart; /* its bytes may lie on any GPU of a pool, which decides where it goes */
+static __thread bool apart;   /* its bytes may lie on any GPU of a pool, which decides where it goes */
 static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
@@ -288,7 +288,9 @@ static void follow_plan_locked(const struct tsr_automatic_launch *launch)
                                       .shared_bytes = launch->shared_bytes,
                                       .classes = &state->classes,
                                       .shape = class.shape,
-                                      .continues = continues_locked(),
+                                      .reads = !launch->touches     ? TSR_PLAN_READS_UNKNOWN
+                                               : continues_locked() ? TSR_PLAN_READS_SOME
+                                                                    : TSR_PLAN_READS_NOTHING,
                                       .now_ns = asked.now_ns};
     uint32_t gpu = tsr_plan_gpu(&of);
     if (gpu == TSR_PLAN_NO_GPU || !(asked.allowed >> gpu & 1))

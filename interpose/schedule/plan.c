@@ -161,7 +161,7 @@ static bool has_follower(void)
 static uint32_t gpu_of(const struct tsr_plan_asked *asked, uint32_t class)
 {
     struct tsr_plan_counts *counts = &state->shared->counts;
-    enum tsr_plan_met met = tsr_plan_meet(&state->index, &follower->position, class, asked->continues);
+    enum tsr_plan_met met = tsr_plan_meet(&state->index, &follower->position, class, asked->reads);
     if (met == TSR_PLAN_MET_UNEXPECTED)
         follower->has_request = follower->has_request && state->index.table.carries;
     if (met == TSR_PLAN_MET_FIRST || met == TSR_PLAN_MET_NEXT) {
@@ -170,7 +170,7 @@ static uint32_t gpu_of(const struct tsr_plan_asked *asked, uint32_t class)
             deal(asked->now_ns);
         return rank_in(state->index.table.placements[follower->placement].group[follower->position.at], follower->turn);
     }
-    uint32_t settled = tsr_plan_settled(&state->index, class, asked->continues);
+    uint32_t settled = tsr_plan_settled(&state->index, class, asked->reads);
     if (settled != TSR_PLAN_NOWHERE)
         return rank_in(settled, 0);
     count(met == TSR_PLAN_MET_UNEXPECTED ? &counts->unexpected

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "schedule/plan_position.h"
+
 struct tsr_class;
 struct tsr_classes;
 struct tsr_function_record;
@@ -24,7 +26,7 @@ struct tsr_plan_asked {
     uint32_t shared_bytes;
     const struct tsr_classes *classes;
     const struct tsr_class *shape; /* of these; NULL: nothing is said */
-    bool continues;                /* it reads what the operation before it in its stream wrote */
+    enum tsr_plan_reads reads;
     double now_ns;
 };
 

@@ -94,6 +94,14 @@ static uint32_t places(const struct tsr_plan_index *index, const struct tsr_plan
     return count;
 }
 
+/* Its class alone tells nothing. */
+static enum tsr_plan_met begin_again(struct tsr_plan_position *position)
+{
+    position->known = false;
+    position->length = 0;
+    return TSR_PLAN_MET_UNPLACED;
+}
+
 static enum tsr_plan_met search(const struct tsr_plan_index *index, struct tsr_plan_position *position, uint32_t symbol)
 {
     bool breaks = position->known;
@@ -114,11 +122,14 @@ static enum tsr_plan_met search(const struct tsr_plan_index *index, struct tsr_p
 }
 
 enum tsr_plan_met tsr_plan_meet(const struct tsr_plan_index *index, struct tsr_plan_position *position, uint32_t class,
-                                bool continues)
+                                enum tsr_plan_reads reads)
 {
     const struct tsr_plan_table *table = &index->table;
-    uint32_t symbol = symbol_of(index, class, continues), operation = position->at;
+    uint32_t symbol = symbol_of(index, class, reads == TSR_PLAN_READS_SOME), operation = position->at;
     bool launches = table->classes[class].what == TSR_PLAN_LAUNCH, begins = false;
+    bool by_class = !launches || (table->compares_reads && reads == TSR_PLAN_READS_UNKNOWN);
+    if (launches && by_class && !position->known)
+        return begin_again(position);
     if (launches)
         position->history[position->seen++ % TSR_PLAN_HISTORY] = (uint16_t)symbol;
     if (!position->known)
@@ -130,16 +141,20 @@ enum tsr_plan_met tsr_plan_meet(const struct tsr_plan_index *index, struct tsr_p
         if (launches ? is_one : is_one || table->class_of[operation] == class)
             break;
     }
-    bool met = launches ? symbol_of(index, table->class_of[operation], table->continues[operation]) == symbol
-                        : table->class_of[operation] == class;
+    bool met = by_class ? table->class_of[operation] == class
+                        : symbol_of(index, table->class_of[operation], table->continues[operation]) == symbol;
+    if (!met && launches)
+        return by_class ? begin_again(position) : search(index, position, symbol);
     if (!met)
-        return launches ? search(index, position, symbol) : TSR_PLAN_MET_NONE;
+        return TSR_PLAN_MET_NONE;
     position->at = operation;
     return begins ? TSR_PLAN_MET_FIRST : TSR_PLAN_MET_NEXT;
 }
 
-uint32_t tsr_plan_settled(const struct tsr_plan_index *index, uint32_t class, bool continues)
+uint32_t tsr_plan_settled(const struct tsr_plan_index *index, uint32_t class, enum tsr_plan_reads reads)
 {
-    uint32_t group = index->settled[symbol_of(index, class, continues)];
+    if (reads == TSR_PLAN_READS_UNKNOWN)
+        return TSR_PLAN_NOWHERE;
+    uint32_t group = index->settled[symbol_of(index, class, reads == TSR_PLAN_READS_SOME)];
     return group ? group - 1 : TSR_PLAN_NOWHERE;
 }

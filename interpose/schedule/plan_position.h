@@ -38,6 +38,9 @@ struct tsr_plan_position {
     uint16_t history[TSR_PLAN_HISTORY];
 };
 
+/* What a launch reads of what the operation before it in its stream wrote. */
+enum tsr_plan_reads { TSR_PLAN_READS_NOTHING, TSR_PLAN_READS_SOME, TSR_PLAN_READS_UNKNOWN };
+
 enum tsr_plan_met {
     TSR_PLAN_MET_NEXT,       /* it is at the position */
     TSR_PLAN_MET_FIRST,      /* the same, of a new request */
@@ -50,8 +53,8 @@ enum tsr_plan_met {
 bool tsr_plan_index_make(struct tsr_plan_index *index);
 /* The thread's next operation. class: its number in the table. */
 enum tsr_plan_met tsr_plan_meet(const struct tsr_plan_index *index, struct tsr_plan_position *position, uint32_t class,
-                                bool continues);
+                                enum tsr_plan_reads reads);
 /* Of a launch, wherever it is; TSR_PLAN_NOWHERE: that depends. */
-uint32_t tsr_plan_settled(const struct tsr_plan_index *index, uint32_t class, bool continues);
+uint32_t tsr_plan_settled(const struct tsr_plan_index *index, uint32_t class, enum tsr_plan_reads reads);
 
 #endif

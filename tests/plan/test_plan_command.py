@@ -178,8 +178,8 @@ def test_plans_for_others_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     ("change", "message"),
     [
         (lambda data: data[: data.rindex(b'"end"')], "it was cut off"),
-        (lambda data: data.replace(b"tessera.plan/1", b"tessera.plan/9"), "it is of another release"),
-        (lambda data: data.replace(b"tessera.plan", b"tessera.profile"), "this is no plan, but 'tessera.profile/1'"),
+        (lambda data: data.replace(b"tessera.plan/2", b"tessera.plan/9"), "it is of another release"),
+        (lambda data: data.replace(b"tessera.plan", b"tessera.profile"), "this is no plan, but 'tessera.profile/2'"),
         (lambda data: data.replace(b'"runs":[[0,', b'"runs":[[1,'), "placements.0.: .* does not continue it"),
         (lambda data: data.replace(b'"gpus":[1]', b'"gpus":[9]'), "groups.1.: its GPUs are .9.; expected numbers from"),
         (lambda data: data.replace(b'"weight":', b'"height":', 1), "this entry is not known"),
