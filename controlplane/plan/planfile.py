@@ -199,7 +199,7 @@ def _classes(profile: Profile, chosen: Candidate) -> tuple[tuple[ClassHint, ...]
     for number, operation in enumerate(profile.iteration.operations):
         groups.setdefault(operation.of, {})[int(kind[number])] = None
         rows.setdefault(operation.of, chosen.given.ns[number].tolist())
-    found, places = [], dict[int, int]()
+    found, places = list[ClassHint](), dict[int, int]()
     for of, used in groups.items():
         each = profile.classes[of]
         least = max(min(rows[of]), 1e-9)

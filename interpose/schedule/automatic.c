@@ -380,7 +380,7 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     if (state->launches % TELL_EVERY == 0)
         tell_locked();
     if (tsr_plan_is_there && state->launches % TELL_PLAN_EVERY == 0)
-        tsr_plan_tell();
+        tsr_plan_tell(frozen ? tsr_place_end(&state->place) : now_ns_locked());
     state->unknown += !launch->touches;
     ask_locked(launch);
     tsr_place_choose(&state->place, &asked, &choice);

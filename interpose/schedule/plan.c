@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/os.h"
-#include "object/module_image.h"
+#include "lane/lane_client.h"
 #include "object/registry.h"
 #include "object/session.h"
 #include "schedule/automatic.h"
@@ -21,8 +21,13 @@
 #define FIRST_NUMBER 1u
 #define NOT_THERE 0xffffu
 #define OTHER_CODE 0xfffeu
+#define OTHER_SHAPE 0xff00u /* less the number of the shape */
+#define SHAPES 64u
 #define REQUESTS 256u /* whose ends are remembered */
 #define NEVER UINT32_MAX
+
+_Static_assert(SHAPES == sizeof((struct tsr_plan *)0)->shapes / sizeof(struct tsr_plan_shape), "shapes");
+_Static_assert(FIRST_NUMBER + TSR_PLAN_CLASSES < OTHER_SHAPE - SHAPES, "numbers");
 
 static struct {
     struct tsr_plan *shared;    /* mapped */
@@ -31,8 +36,10 @@ static struct {
     uint32_t rank[TSR_GPUS];    /* by the machine's number; TSR_PLAN_NO_GPU: not in this session */
     uint32_t numbers[TSR_GPUS]; /* by rank */
     uint32_t gpus;
+    const struct tsr_session *session;
     uint16_t number_of[TSR_CLASSES];                  /* by class: its number in the plan, as above */
     const struct tsr_class *shapes[TSR_PLAN_CLASSES]; /* by that number; NULL: none was launched */
+    const struct tsr_class *other_shapes[SHAPES];
     uint64_t dealt, dealt_to[TSR_PLAN_PLACEMENTS];
     double ends_ns[REQUESTS]; /* of the last launches of the newest requests */
     struct tsr_plan_index index;
@@ -56,17 +63,22 @@ static void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
+static bool is_function(const struct tsr_plan_class *class, const struct tsr_plan_asked *asked)
+{
+    return class->what == TSR_PLAN_LAUNCH && (uintptr_t)asked->function > (uintptr_t)TSR_AUTOMATIC_GIVE &&
+           class->name == asked->function->name_hash;
+}
+
 static bool is_class(const struct tsr_plan_class *class, const struct tsr_plan_asked *asked)
 {
-    uint64_t special = (uintptr_t)asked->function;
     if (class->what != TSR_PLAN_LAUNCH) {
         const void *stands = class->what == TSR_PLAN_COPY  ? TSR_AUTOMATIC_COPY
                              : class->what == TSR_PLAN_SET ? TSR_AUTOMATIC_SET
                                                            : TSR_AUTOMATIC_GIVE;
         return stands == asked->function && class->size + 1 == asked->grid[0];
     }
-    return special > (uintptr_t)TSR_AUTOMATIC_GIVE && class->name == asked->function->name_hash &&
-           class->shared_bytes == asked->shared_bytes && memcmp(class->grid, asked->grid, sizeof class->grid) == 0 &&
+    return is_function(class, asked) && class->shared_bytes == asked->shared_bytes &&
+           memcmp(class->grid, asked->grid, sizeof class->grid) == 0 &&
            memcmp(class->block, asked->block, sizeof class->block) == 0;
 }
 
@@ -79,20 +91,41 @@ static bool is_code(const struct tsr_plan_class *class, const struct tsr_plan_as
     return !hash || hash == class->code;
 }
 
+/* The control plane may make a plan for this shape. */
+static uint16_t note_shape(const struct tsr_plan_asked *asked, uint32_t class)
+{
+    struct tsr_plan *shared = state->shared;
+    uint32_t number = shared->shape_count;
+    if (number == SHAPES)
+        return NOT_THERE;
+    struct tsr_plan_shape *shape = &shared->shapes[number];
+    *shape = (struct tsr_plan_shape){.of = class, .shared_bytes = asked->shared_bytes};
+    memcpy(shape->grid, asked->grid, sizeof shape->grid);
+    memcpy(shape->block, asked->block, sizeof shape->block);
+    state->other_shapes[number] = asked->shape;
+    __atomic_store_n(&shared->shape_count, number + 1, __ATOMIC_RELEASE);
+    return (uint16_t)(OTHER_SHAPE - number);
+}
+
 static uint16_t look_up(const struct tsr_plan_asked *asked)
 {
     const struct tsr_plan_table *table = &state->index.table;
     uint16_t found = NOT_THERE;
+    uint32_t function = NEVER;
     for (uint32_t i = 0; i < table->class_count; i++) {
-        if (!is_class(&table->classes[i], asked))
+        bool is_one = is_class(&table->classes[i], asked);
+        if (!is_one && !is_function(&table->classes[i], asked))
             continue;
-        if (is_code(&table->classes[i], asked)) {
+        if (is_one && is_code(&table->classes[i], asked)) {
             state->shapes[i] = asked->shape;
             return (uint16_t)(FIRST_NUMBER + i);
         }
-        found = OTHER_CODE;
+        if (is_code(&table->classes[i], asked))
+            function = i;
+        else
+            found = OTHER_CODE;
     }
-    return found;
+    return function != NEVER ? note_shape(asked, function) : found;
 }
 
 static void adopt(uint32_t generation)
@@ -110,6 +143,7 @@ static void adopt(uint32_t generation)
     memset(state->dealt_to, 0, sizeof state->dealt_to);
     memset(state->number_of, 0, sizeof state->number_of);
     memset(state->shapes, 0, sizeof state->shapes);
+    __atomic_store_n(&state->shared->shape_count, 0, __ATOMIC_RELEASE);
 }
 
 static uint32_t in_flight(double now_ns)
@@ -190,7 +224,10 @@ uint32_t tsr_plan_gpu(const struct tsr_plan_asked *asked)
     uint16_t *number = &state->number_of[asked->shape - asked->classes->entries];
     if (*number == NOT_LOOKED_UP)
         *number = look_up(asked);
-    if (*number == NOT_THERE || *number == OTHER_CODE)
+    if (*number <= OTHER_SHAPE && *number > OTHER_SHAPE - SHAPES) {
+        state->shared->shapes[OTHER_SHAPE - *number].launches++;
+        count(&state->shared->counts.unknown);
+    } else if (*number == NOT_THERE || *number == OTHER_CODE)
         count(*number == OTHER_CODE ? &state->shared->counts.other_code : &state->shared->counts.unknown);
     else
         wanted = gpu_of(asked, *number - FIRST_NUMBER);
@@ -206,18 +243,25 @@ void tsr_plan_went(uint32_t gpu, double finish_ns)
     wanted = TSR_PLAN_NO_GPU;
 }
 
-void tsr_plan_tell(void)
+static void tell_times(float *to, const struct tsr_class *of)
 {
-    struct tsr_plan *shared = state->shared;
-    for (uint32_t i = 0; state->is_sound && i < state->index.table.class_count; i++)
-        for (uint32_t gpu = 0; state->shapes[i] && gpu < state->gpus; gpu++)
-            __atomic_store(&shared->observed_ns[i][state->numbers[gpu]], &state->shapes[i]->ns[gpu], __ATOMIC_RELAXED);
-    __atomic_store_n(&shared->observed_generation, state->generation, __ATOMIC_RELEASE);
+    for (uint32_t gpu = 0; of && gpu < state->gpus; gpu++)
+        __atomic_store(&to[state->numbers[gpu]], &of->ns[gpu], __ATOMIC_RELAXED);
 }
 
-void tsr_plan_lost(uint32_t gpu)
+void tsr_plan_tell(double now_ns)
 {
-    __atomic_fetch_or(&state->shared->lost, 1u << state->numbers[gpu], __ATOMIC_RELAXED);
+    struct tsr_plan *shared = state->shared;
+    uint32_t lost = 0;
+    for (uint32_t i = 0; state->is_sound && i < state->index.table.class_count; i++)
+        tell_times(shared->observed_ns[i], state->shapes[i]);
+    for (uint32_t i = 0; i < shared->shape_count && i < SHAPES; i++)
+        tell_times(shared->shapes[i].ns, state->other_shapes[i]);
+    for (uint32_t rank = 1; rank < state->gpus; rank++)
+        lost |= (uint32_t)tsr_lane_is_lost(state->session->lanes[rank - 1]) << state->numbers[rank];
+    __atomic_store_n(&shared->lost, lost, __ATOMIC_RELAXED);
+    __atomic_store(&shared->now_ns, &now_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&shared->observed_generation, state->generation, __ATOMIC_RELEASE);
 }
 
 static struct tsr_plan *map_plan(void)
@@ -249,6 +293,7 @@ void tsr_plan_start(const struct tsr_session *session)
     if (!state)
         return;
     state->shared = shared;
+    state->session = session;
     state->gpus = 1 + session->lane_count;
     for (uint32_t number = 0; number < TSR_GPUS; number++)
         state->rank[number] = TSR_PLAN_NO_GPU;

@@ -37,10 +37,8 @@ extern bool tsr_plan_is_there __attribute__((visibility("hidden")));
 uint32_t tsr_plan_gpu(const struct tsr_plan_asked *asked);
 /* It went to the GPU with the rank, and is expected to end then. */
 void tsr_plan_went(uint32_t gpu, double finish_ns);
-/* What launches took is told to the control plane, now and then. */
-void tsr_plan_tell(void);
-/* The executor of the GPU with the rank is lost. */
-void tsr_plan_lost(uint32_t gpu);
+/* What launches took, and which executors are lost, is told to the control plane, now and then. */
+void tsr_plan_tell(double now_ns);
 
 /* A process' session begins. */
 void tsr_plan_start(const struct tsr_session *session);

@@ -20,9 +20,7 @@ from controlplane.plan.planfile import Group, Placement, Plan, Run
 from tests.command import ROOT, TESSERA, TESSERA_RUN, with_native
 
 HERE = Path(__file__).parent
-MACHINE = (
-    "devices:\n  - {gpu: h200, launch_latency_ns: 7000}\n  - {gpu: l40s, launch_latency_ns: 14000}\nlink: pcie4\n"
-)
+MACHINE = "devices:\n  - {gpu: h200, launch_latency_ns: 7000}\n  - {gpu: l40s, launch_latency_ns: 14000}\nlink: pcie4\n"
 PROGRAM = ("automatic_guest.py", "requests", "11", "8", "8")
 REQUESTS, STEPS = 12, 8
 

@@ -70,6 +70,14 @@ struct tsr_plan_counts {
     uint64_t swaps;      /* plans that replaced others */
 };
 
+/* Launches of a class's function, with its code, in another shape; times as in observed_ns. */
+struct tsr_plan_shape {
+    uint32_t of; /* number of the class */
+    uint32_t grid[3], block[3], shared_bytes;
+    uint64_t launches;
+    float ns[TSR_GPUS];
+};
+
 struct tsr_plan {
     uint64_t magic;
     uint32_t version;
@@ -79,9 +87,12 @@ struct tsr_plan {
     struct tsr_plan_table tables[2];
     /* live: written by the shim, atomic */
     struct tsr_plan_counts counts;
-    uint32_t observed_generation;      /* of the classes below */
+    double now_ns;                     /* of the clock of who told last: real, or virtual on emulated GPUs */
+    uint32_t observed_generation;      /* of what follows */
     uint32_t lost;                     /* set of GPUs whose executor is lost, by the machine's numbers */
     float observed_ns[1024][TSR_GPUS]; /* what launches of a class took, by the machine's number of the GPU; 0: not known */
+    uint32_t shape_count, reserved_too;
+    struct tsr_plan_shape shapes[64];
 };
 /* cffi: end */
 
