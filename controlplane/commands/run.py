@@ -107,6 +107,13 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         "as --gpus does (experimental)",
     )
     group.add_argument(
+        "--adapt",
+        metavar="PROFILE",
+        type=Path,
+        help="with --plan, of the profile that it was made of: follow another plan when requests in flight, the speed "
+        "of GPUs or the shape of launches change, or an executor is lost",
+    )
+    group.add_argument(
         "--pool",
         action="store_true",
         help="the memory of all GPUs is one pool: a program that is larger than its GPU runs as it is (experimental)",
@@ -253,7 +260,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.disassemble is not None and not options.analyze:
         raise ConfigError("--disassemble is about what kernels read and write", expected="--analyze")
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
-    planned = None if options.plan is None else _planned(options.plan)
+    planned = None if options.plan is None else _planned(options.plan, options.adapt)
+    if options.adapt is not None and planned is None:
+        raise ConfigError("--adapt is about the plan that is followed", expected="--plan with a plan's file")
     has_policy = options.policy is not None or options.gpus is not None or planned is not None
     policy = _policy(options, emulation, planned) if has_policy else None
     if options.verify is not None and policy is None:
@@ -331,10 +340,10 @@ def _end(
     return EXIT_CODE if (missing or failed) and outcome.code == 0 else outcome.code
 
 
-def _planned(file: Path) -> Planned:
+def _planned(file: Path, profile: Path | None) -> Planned:
     from controlplane.run.planned import Planned  # only here: other runs start faster without it
 
-    return Planned(file)
+    return Planned(file, profile)
 
 
 def _policy(options: argparse.Namespace, emulation: Emulation | None, planned: Planned | None) -> Policy:
@@ -401,7 +410,7 @@ def _execute(
         if policy is not None:
             if planned is not None:
                 planned.check(policy, [gpu.name for gpu in present().gpus])
-                layers.append(planned.change())
+                layers.append(stack.enter_context(planned).change())
             present().check(policy)
         used = policy if policy is not None or checks is None else home_policy(present().first)
         if used is not None:
@@ -438,6 +447,8 @@ def _execute(
         report = None if observation is None else observation.finish()
         analysis = None if report is None else report.analysis
         checked = None if checks is None else checks.report()
+        if planned is not None:
+            planned.finish()
         followed = None if planned is None else planned.outcome()
         return Outcome(code, launches, report if calls else None, checked, analysis, followed)
 

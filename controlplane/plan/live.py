@@ -9,6 +9,7 @@ from typing import Any
 
 from controlplane.base.content import content_hash
 from controlplane.graph.nodes import What
+from controlplane.plan.adapt import Row, Shape
 from controlplane.plan.planfile import ClassHint, Plan
 from ptxtools.errors import ConfigError
 from ptxtools.native import records
@@ -50,12 +51,16 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a run's processes tell. ns: by class of the plan in use, by GPU, 0 where it is not known; lost: GPUs."""
+    """What a run's processes tell. is_current: of the plan in use, and not of one before. ns: by its classes, by GPU, 0
+    where it is not known; lost: GPUs; shapes: by class, the one that its function has most often instead.
+    """
 
-    generation: int
+    now_ns: float
+    is_current: bool
     counts: Followed
-    ns: tuple[tuple[float, ...], ...]
+    ns: tuple[Row, ...]
     lost: frozenset[int]
+    shapes: dict[int, tuple[Shape, Row]]
 
 
 def size() -> int:
@@ -90,13 +95,26 @@ def replace(buffer: Any, plan: Plan, file: Path) -> int:
 def observed(buffer: Any, gpus: int) -> Observed:
     ffi, _ = records.header(HEADER)
     record: Any = ffi.from_buffer("struct tsr_plan *", buffer)
-    counts = Followed(*(int(getattr(record.counts, each.name)) for each in fields(Followed)))
-    generation = int(record.observed_generation)
-    table = record.tables[generation % 2]
-    rows = tuple(
-        tuple(float(record.observed_ns[place][gpu]) for gpu in range(gpus)) for place in range(table.class_count)
+    generation = int(record.generation)
+    rows = tuple(_row(record.observed_ns[place], gpus) for place in range(record.tables[generation % 2].class_count))
+    shapes, most = dict[int, tuple[Shape, Row]](), dict[int, int]()
+    for shape in record.shapes[0 : min(int(record.shape_count), len(record.shapes))]:
+        if int(shape.launches) > most.get(int(shape.of), 0):
+            most[int(shape.of)] = int(shape.launches)
+            of = (tuple(map(int, shape.grid)), tuple(map(int, shape.block)), int(shape.shared_bytes))
+            shapes[int(shape.of)] = of, _row(shape.ns, gpus)  # type: ignore[assignment]
+    return Observed(
+        float(record.now_ns),
+        int(record.observed_generation) == generation,
+        Followed(*(int(getattr(record.counts, each.name)) for each in fields(Followed))),
+        rows,
+        frozenset(gpu for gpu in range(gpus) if record.lost >> gpu & 1),
+        shapes,
     )
-    return Observed(generation, counts, rows, frozenset(gpu for gpu in range(gpus) if record.lost >> gpu & 1))
+
+
+def _row(ns: Any, gpus: int) -> Row:
+    return tuple(float(ns[gpu]) for gpu in range(gpus))
 
 
 def _write(table: Any, plan: Plan, file: Path) -> None:

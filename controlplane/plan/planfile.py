@@ -288,7 +288,7 @@ def read(file: Path) -> Plan:
 
 def patterns(plan: Plan, profile: Profile, file: Path) -> list[tuple[float, list[int]]]:
     """(weight, GPU of each operation): one for each turn of the GPUs. Errors: ConfigError, of a plan for others."""
-    _matches(plan, profile, file)
+    check(plan, profile, file)
     found = []
     for placement in plan.placements:
         used = sorted({run.kind for run in placement.runs})
@@ -302,7 +302,8 @@ def patterns(plan: Plan, profile: Profile, file: Path) -> list[tuple[float, list
     return found
 
 
-def _matches(plan: Plan, profile: Profile, file: Path) -> None:
+def check(plan: Plan, profile: Profile, file: Path) -> None:
+    """Errors: ConfigError, of a plan for others."""
     there = tuple(profile.machine.types[of].name for of in profile.machine.gpus)
     if there != plan.gpus:
         raise ConfigError(

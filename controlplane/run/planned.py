@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from controlplane.ipc.handover import memory_file, name_of
 from controlplane.plan import live, planfile
@@ -14,9 +19,12 @@ from controlplane.plan.planfile import AGAIN, Plan
 from controlplane.policy import Policy
 from controlplane.policy.language import AUTO
 from controlplane.policy.read import scheduled
+from controlplane.profile import file as profiles
+from controlplane.run.adapting import Setup, Told
 from controlplane.run.launch import Change
 from ptxtools.errors import ConfigError
 
+FINISH_SECONDS = 5.0
 WHY = {
     "stayed": "could not go where it says",
     "unknown": "it does not have",
@@ -28,13 +36,14 @@ WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """file: the plan's; name: of its kind; predicted_ns: its period."""
+    """file: the plan's; name: of its kind; predicted_ns: its period. swaps: to other plans, and why."""
 
     file: str
     name: str
     program: str
     predicted_ns: float
     counts: Followed
+    swaps: tuple[Told, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         requests = self.counts.requests
@@ -45,6 +54,7 @@ class Outcome:
             "predicted_ns": self.predicted_ns,
             **asdict(self.counts),
             "in_flight": round(self.counts.in_flight / requests, 3) if requests else 0.0,
+            "swapped": [asdict(each) for each in self.swaps],
         }
 
     def line(self) -> str:
@@ -56,7 +66,7 @@ class Outcome:
         told = "".join(f"; {count} {why}" for why, count in others.items() if count)
         return (
             f"followed the plan {self.file} ({self.name}): {counts.followed} of {counts.placed} launches and copies, "
-            f"{counts.requests} requests{told}"
+            f"{counts.requests} requests{told}" + "".join(f"\n  {each.line()}" for each in self.swaps)
         )
 
     def fault(self, command: str) -> str | None:
@@ -70,14 +80,51 @@ class Outcome:
 
 
 class Planned:
-    """A plan that a run follows. Errors: ConfigError, of one that is no plan, or too large."""
+    """A plan that a run follows, from entering the context on; profile: that it was made of, for plans for other
+    situations; None: no other is followed. Errors: ConfigError, of one that is no plan, too large, or of another one.
+    """
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, file: Path, profile: Path | None = None) -> None:
+        self.file, self.profile = file, profile
         self.plan: Plan = planfile.read(file)
+        if profile is not None:
+            planfile.check(self.plan, profiles.read(profile), file)
+        self._process: subprocess.Popen[str] | None = None
+        self._told: tuple[Told, ...] = ()
         data = live.compiled(self.plan, file)
         self.memory = memory_file("tessera-plan", len(data))
         os.pwrite(self.memory, data, 0)
+
+    def __enter__(self) -> Self:
+        if self.profile is not None:
+            setup = Setup(self.memory, str(self.file), str(self.profile))
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "controlplane.run.adapting", setup.to_argument()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                pass_fds=[self.memory],
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """No other plan is followed any more. Bounded."""
+        if self._process is None:
+            return
+        try:
+            answer, _ = self._process.communicate(timeout=FINISH_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            answer, _ = self._process.communicate()
+        self._process = None
+        self._told = tuple(Told(**json.loads(line)) for line in answer.splitlines() if line.endswith("}"))
 
     def policy(self) -> Policy:
         """For a run without one: all GPUs of the plan, whose launches are placed one by one."""
@@ -114,4 +161,4 @@ class Planned:
         data = os.pread(self.memory, live.size(), 0)
         counts = live.observed(data, len(self.plan.gpus)).counts
         plan = self.plan
-        return Outcome(str(self.file), plan.chosen, plan.program, plan.predicted.period_ns, counts)
+        return Outcome(str(self.file), plan.chosen, plan.program, plan.predicted.period_ns, counts, self._told)
