@@ -28,10 +28,10 @@ REQUESTS, STEPS = 12, 8
 class Runs:
     """A folder in which programs run on one machine."""
 
-    def __init__(self, native: Path, folder: Path) -> None:
+    def __init__(self, native: Path, folder: Path, machine: str = MACHINE) -> None:
         self.folder = folder
         self.environment = {**with_native(native), "XDG_CACHE_HOME": str(folder / "cache")}
-        (folder / "machine.yaml").write_text(MACHINE)
+        (folder / "machine.yaml").write_text(machine)
 
     def run(self, words: Sequence[str], program: Sequence[str] = PROGRAM) -> subprocess.CompletedProcess[str]:
         guest, *rest = program
@@ -50,20 +50,29 @@ class Runs:
         found: dict[str, Any] = json.loads((self.folder / "report.json").read_text())
         return found
 
-    def plan(self) -> Plan:
+    def plan(self, requests: int = 8) -> Plan:
         """Of a profile that was made: by its figures whole requests, the second GPU each third one."""
-        command = [str(TESSERA), "plan", "run.profile", "--requests", "8", "-o", "run.plan"]
+        command = [str(TESSERA), "plan", "run.profile", "--requests", str(requests), "-o", "run.plan"]
         subprocess.run(command, env=self.environment, cwd=self.folder, check=True, capture_output=True, timeout=100)
         return planfile.read(self.folder / "run.plan")
 
-    def followed(self, plan: Plan) -> subprocess.CompletedProcess[str]:
+    def followed(self, plan: Plan, program: Sequence[str] = PROGRAM) -> subprocess.CompletedProcess[str]:
         """What launches touch may be known too late for the first ones of a run, but is known in the next."""
         planfile.write(plan, self.folder / "run.plan")
         for _ in range(3):
-            ran = self.run(["--plan", "run.plan"])
+            ran = self.run(["--plan", "run.plan"], program)
             if ran.returncode or not self.report()["plan"]["unplaced"]:
                 break
         return ran
+
+
+@pytest.fixture(scope="module")
+def profiled(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Runs, str, Plan]:
+    """And what the program prints, and the plan."""
+    runs = Runs(native_build / "native", tmp_path_factory.mktemp("profiled"))
+    plain = runs.run(["--profile", "run.profile", "--gpus", "all"])
+    assert plain.returncode == 0, plain.stderr
+    return runs, plain.stdout, runs.plan()
 
 
 def by_layer(plan: Plan) -> Plan:
@@ -73,14 +82,11 @@ def by_layer(plan: Plan) -> Plan:
     return replace(plan, groups=(Group("h200", (0,)), Group("l40s", (1,))), placements=(Placement(1.0, runs),))
 
 
-def test_plans_are_followed_by_request_and_by_layer(native_build: Path, tmp_path: Path) -> None:
-    runs = Runs(native_build / "native", tmp_path)
-    plain = runs.run(["--profile", "run.profile", "--gpus", "all"])
-    assert plain.returncode == 0, plain.stderr
-    plan = runs.plan()
+def test_plans_are_followed_by_request_and_by_layer(profiled: tuple[Runs, str, Plan]) -> None:
+    runs, wanted, plan = profiled
     assert plan.chosen == "by request"
     ran, report = runs.followed(plan), runs.report()
-    assert ran.stdout == plain.stdout
+    assert ran.stdout == wanted
     assert f"followed the plan run.plan (by request): {REQUESTS * STEPS} of {REQUESTS * STEPS}" in ran.stderr
     assert report["plan"]["followed"] == REQUESTS * STEPS
     assert report["plan"]["requests"] == REQUESTS
@@ -88,7 +94,7 @@ def test_plans_are_followed_by_request_and_by_layer(native_build: Path, tmp_path
     # The GPUs run side by side: 8 requests of 56 us here, 4 of 112 us there.
     assert max(each["last_ns"] for each in report["devices"]) < 8 * 56_000 + 4 * 112_000
     ran, report = runs.followed(by_layer(plan)), runs.report()
-    assert ran.stdout == plain.stdout
+    assert ran.stdout == wanted
     assert report["plan"]["followed"] == REQUESTS * STEPS
     assert report["launches"]["by_device"] == {"0": REQUESTS * STEPS // 2, "1": REQUESTS * STEPS // 2}
     slower = next(each for each in report["devices"] if each["device"] == 1)
@@ -96,10 +102,8 @@ def test_plans_are_followed_by_request_and_by_layer(native_build: Path, tmp_path
     assert slower["busy_ns"] == REQUESTS * 4 * 14_000
 
 
-def test_a_plan_of_other_code_or_hardware_is_refused(native_build: Path, tmp_path: Path) -> None:
-    runs = Runs(native_build / "native", tmp_path)
-    assert runs.run(["--profile", "run.profile", "--gpus", "all"]).returncode == 0
-    plan = runs.plan()
+def test_a_plan_of_other_code_or_hardware_is_refused(profiled: tuple[Runs, str, Plan]) -> None:
+    runs, _, plan = profiled
     other = tuple(replace(each, function="_Z5otherv") for each in plan.classes)
     ran = runs.followed(replace(plan, classes=other, program="python other.py"))
     assert ran.returncode == 2
@@ -113,27 +117,47 @@ def test_a_plan_of_other_code_or_hardware_is_refused(native_build: Path, tmp_pat
     ran = runs.followed(replace(plan, gpus=("NVIDIA H200", "NVIDIA H200")))
     assert ran.returncode == 2
     assert "it is for NVIDIA H200, NVIDIA H200, this machine has NVIDIA H200, NVIDIA L40S" in ran.stderr
-    (tmp_path / "run.plan").write_text((tmp_path / "run.plan").read_text()[:200])
+    text = (runs.folder / "run.plan").read_text()
+    (runs.folder / "run.plan").write_text(text[: text.rindex('"end"')])
     ran = runs.run(["--plan", "run.plan"])
     assert ran.returncode == 2
     assert "it was cut off" in ran.stderr
 
 
-def test_what_differs_from_the_plan_is_placed_by_the_rule_and_counted(native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.full
+def test_what_differs_from_the_plan_is_placed_by_the_rule_and_counted(profiled: tuple[Runs, str, Plan]) -> None:
     """Of answers, each request begins with a launch and a read that requests do not have."""
-    runs = Runs(native_build / "native", tmp_path)
-    assert runs.run(["--profile", "run.profile", "--gpus", "all"]).returncode == 0
-    plan = runs.plan()
+    runs, _, plan = profiled
     program = ("automatic_guest.py", "answers", "6", "8", "8")
     plain = runs.run(["--gpus", "all"], program)
-    planfile.write(plan, tmp_path / "run.plan")
-    ran = runs.run(["--plan", "run.plan"], program)
+    ran = runs.followed(plan, program)
     counts = runs.report()["plan"]
     assert ran.stdout == plain.stdout
     assert ran.returncode == 0
     assert counts["unknown"] == 7  # `look`, once for each answer, and once more
     assert counts["followed"] == 7 * STEPS
     assert "; 7 it does not have" in ran.stderr
+
+
+@pytest.mark.full
+def test_a_run_follows_another_plan_when_more_clients_come(native_build: Path, tmp_path: Path) -> None:
+    """One client, and three more after its 100th request; each launch fills a GPU for a millisecond."""
+    gpu = "{gpu: h200, count: 2, sm_count: 1, max_blocks_per_sm: 1, launch_latency_ns: 1000000}"
+    runs = Runs(native_build / "native", tmp_path, f"devices:\n  - {gpu}\nlink: nvlink4\n")
+    program = ("layers_guest.py", "1000", "1", "2", "4", "4", "100:4")
+    few = (program[0], "24", *program[2:-1])
+    assert runs.run(["--profile", "run.profile", "--gpus", "all"], few).returncode == 0
+    plan = runs.plan(requests=1)
+    assert plan.chosen.startswith("one GPU")
+    plain = runs.run([], program)
+    alone_ns = runs.report()["virtual_ns"]
+    ran = runs.run(["--plan", "run.plan", "--adapt", "run.profile"], program)
+    report = runs.report()
+    assert ran.stdout == plain.stdout
+    assert "requests in flight instead of 1" in report["plan"]["swapped"][0]["reason"]
+    assert report["plan"]["swapped"][0]["plan"] == "by request"
+    assert report["launches"]["by_device"]["1"] > 0
+    assert report["virtual_ns"] < 0.8 * alone_ns
 
 
 def _bench() -> ModuleType:
