@@ -324,16 +324,13 @@ class _Parts:
 
 
 def _judged(candidates: Sequence[Candidate], judge: Judge) -> list[Candidate]:
-    """The best of each name, judged once more; a period below what GPUs and links allow is none."""
+    """The best of each name, by the judge alone: those too that cannot win by the planner's own figures."""
     best: dict[str, Candidate] = {}
     for each in candidates:
-        if each.simulated and (each.name not in best or each.worth < best[each.name].worth):
-            best[each.name] = each
-    found = []
-    for each in best.values():
-        period = max(judge(each), each.limit_ns)
-        found.append(replace(each, period_ns=period, worth=period))
-    return found
+        period = judge(each)
+        if each.name not in best or period < best[each.name].worth:
+            best[each.name] = replace(each, period_ns=period, worth=period, simulated=True)
+    return list(best.values())
 
 
 def pick(candidates: Sequence[Candidate]) -> Candidate:
