@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
     from controlplane.profile import file
     from controlplane.simulate import text
-    from controlplane.simulate.ways import compare
+    from controlplane.simulate.comparison import compare
 
     if options.at_a_time is not None and options.arrivals is None:
         raise ConfigError("--at-a-time is about requests that arrive", expected="--arrivals, or --requests R")
