@@ -34,10 +34,11 @@ def judge_of(profile: Profile, requests: int) -> Judge | None:
     work = work_of(profile)
 
     def period_ns(candidate: Candidate) -> float:
-        """Not below what its launches take of a GPU: some share it."""
         patterns = turns(candidate)
         found = simulate(profile, work, Fixed(candidate.name, patterns), Load(count, (), requests))[0].period_ns
-        return max(found, *_loads(work, patterns))
+        # Requests of one thread have one stream, in which launches on a GPU run one after another.
+        share = profile.iteration.threads >= requests
+        return max(found, *_loads(work, patterns)) if share else max(found, candidate.limit_ns)
 
     return period_ns
 

@@ -65,7 +65,7 @@ def find(found: Dependencies, keys: Sequence[Hashable]) -> Recurring:
         for window in (symbols[quarter : len(symbols) - quarter], symbols[2 * quarter :]):
             length = _period(window)
             if length and len(starts := _starts(found, numbers, symbols, length)) >= LEAST:
-                same = sum(len(other) > len(numbers) // 2 for other in by_thread.values())
+                same = max(sum(work(other)[0] > work(numbers)[0] // 2 for other in by_thread.values()), 1)
                 return Recurring(tuple(numbers), starts, length, same)
     return Recurring(tuple(numbers), (0,), len(numbers))
 
