@@ -55,8 +55,8 @@ struct follower {
     uint64_t turn, request;
     struct tsr_plan_position position;
 };
-static __thread struct follower *follower; /* NULL: none yet; for the life of the thread */
-static __thread uint32_t wanted;           /* of the launch that was asked for */
+static __thread struct follower follower;
+static __thread uint32_t wanted; /* of the launch that was asked for */
 
 static void count(uint64_t *counter)
 {
@@ -167,10 +167,10 @@ static void deal(double now_ns)
         if (best == NEVER || owed > most + 1e-9)
             best = i, most = owed;
     }
-    follower->placement = best;
-    follower->turn = state->dealt_to[best]++;
-    follower->request = state->dealt++;
-    follower->has_request = true;
+    follower.placement = best;
+    follower.turn = state->dealt_to[best]++;
+    follower.request = state->dealt++;
+    follower.has_request = true;
     __atomic_fetch_add(&state->shared->counts.in_flight, in_flight(now_ns) + 1, __ATOMIC_RELAXED);
     count(&state->shared->counts.requests);
 }
@@ -182,27 +182,25 @@ static uint32_t rank_in(uint32_t group, uint64_t turn)
     return number < TSR_GPUS ? state->rank[number] : TSR_PLAN_NO_GPU;
 }
 
-static bool has_follower(void)
+/* A thread's request was dealt by the plan before. Where in the iteration it is stays: plans of one profile number its classes alike. */
+static void follow_generation(void)
 {
-    if (!follower)
-        follower = calloc(1, sizeof *follower);
-    if (follower && follower->generation != state->generation)
-        *follower = (struct follower){.generation = state->generation, .position = follower->position};
-    return follower != NULL;
+    if (follower.generation != state->generation)
+        follower = (struct follower){.generation = state->generation, .position = follower.position};
 }
 
 /* A launch that the plan has. */
 static uint32_t gpu_of(const struct tsr_plan_asked *asked, uint32_t class)
 {
     struct tsr_plan_counts *counts = &state->shared->counts;
-    enum tsr_plan_met met = tsr_plan_meet(&state->index, &follower->position, class, asked->reads);
+    enum tsr_plan_met met = tsr_plan_meet(&state->index, &follower.position, class, asked->reads);
     if (met == TSR_PLAN_MET_UNEXPECTED)
-        follower->has_request = follower->has_request && state->index.table.carries;
+        follower.has_request = follower.has_request && state->index.table.carries;
     if (met == TSR_PLAN_MET_FIRST || met == TSR_PLAN_MET_NEXT) {
         bool is_new = met == TSR_PLAN_MET_FIRST && !state->index.table.carries;
-        if (is_new || !follower->has_request)
+        if (is_new || !follower.has_request)
             deal(asked->now_ns);
-        return rank_in(state->index.table.placements[follower->placement].group[follower->position.at], follower->turn);
+        return rank_in(state->index.table.placements[follower.placement].group[follower.position.at], follower.turn);
     }
     uint32_t settled = tsr_plan_settled(&state->index, class, asked->reads);
     if (settled != TSR_PLAN_NOWHERE)
@@ -219,8 +217,9 @@ uint32_t tsr_plan_gpu(const struct tsr_plan_asked *asked)
     uint32_t generation = __atomic_load_n(&state->shared->generation, __ATOMIC_ACQUIRE);
     if (__builtin_expect(generation != state->generation, 0))
         adopt(generation);
-    if (!state->is_sound || generation != state->generation || !asked->shape || !has_follower())
+    if (!state->is_sound || generation != state->generation || !asked->shape)
         return TSR_PLAN_NO_GPU;
+    follow_generation();
     uint16_t *number = &state->number_of[asked->shape - asked->classes->entries];
     if (*number == NOT_LOOKED_UP)
         *number = look_up(asked);
@@ -236,8 +235,8 @@ uint32_t tsr_plan_gpu(const struct tsr_plan_asked *asked)
 
 void tsr_plan_went(uint32_t gpu, double finish_ns)
 {
-    if (follower && follower->has_request)
-        state->ends_ns[follower->request % REQUESTS] = finish_ns;
+    if (follower.has_request)
+        state->ends_ns[follower.request % REQUESTS] = finish_ns;
     if (wanted != TSR_PLAN_NO_GPU)
         count(wanted == gpu ? &state->shared->counts.followed : &state->shared->counts.stayed);
     wanted = TSR_PLAN_NO_GPU;
