@@ -446,7 +446,7 @@ CUresult tsr_staging_end(struct tsr_staging_use *use)
     if (result == CUDA_SUCCESS)
         result = finish(stream->staging, use);
     if (result == CUDA_SUCCESS && beside->done_count % MARK_EVERY == 0)
-        result = tsr_strands_mark(stream, tsr_lane_rank(use->lane), use->number);
+        result = tsr_strands_mark(stream, tsr_lane_rank(use->lane), use->number - 1); /* its own work comes yet */
     tsr_current_pop(pushed);
     return result;
 }
