@@ -2,7 +2,7 @@
  * Rules that give each stream, or each thread, a GPU: the one with the least to do when it first launches something that such a rule
  * matches, for its life. The home GPU and those of all executors that are not lost take part.
  *
- * What a GPU has to do is told by who has it, not by what is queued there at the moment or was launched lately: threads that begin together
+ * What a GPU has to do is counted by who has it, not by what is queued there at the moment or was launched lately: threads that begin together
  * would all find the same queues empty, and one that has made everything ready for them would seem to be the busiest of all. Who has launched
  * lately counts first, then everybody that is alive; home is first among equals. So threads that begin together are divided evenly, whoever
  * comes first. A process knows of its own streams and threads only.

@@ -16,9 +16,10 @@
 static struct tsr_place place; /* large */
 static uint64_t tickets;
 
-static void start_with(uint32_t gpus, double bytes_per_ns, uint32_t ways)
+static void start_with(uint32_t gpus, double bytes_per_ns, uint32_t strategies)
 {
-    struct tsr_place_options options = {.gpus = gpus, .ways = ways, .lead_ns = 500 * US, .slack_ns = 10 * MS, .careful = true};
+    struct tsr_place_options options = {
+        .gpus = gpus, .strategies = strategies, .lead_ns = 500 * US, .slack_ns = 10 * MS, .careful = true};
     for (uint32_t i = 0; i < TSR_GPUS * TSR_GPUS; i++)
         options.links[i / TSR_GPUS][i % TSR_GPUS] = (struct tsr_place_link){8 * US, 3 * US, 1 / bytes_per_ns};
     tsr_place_init(&place, &options);
@@ -142,8 +143,8 @@ TEST(who_stays_goes_home_and_ways_go_on)
         launch.stays = true;
         CHECK_EQ(go(&launch, NULL).gpu, 0);
     }
-    CHECK(place.courses[TSR_PLACE_ACTUAL].free_ns[0] == 100 * MS);
-    CHECK(place.courses[TSR_PLACE_STAY].free_ns[0] < 60 * MS);
+    CHECK(place.timelines[TSR_PLACE_ACTUAL].free_ns[0] == 100 * MS);
+    CHECK(place.timelines[TSR_PLACE_STAY].free_ns[0] < 60 * MS);
 }
 
 TEST(what_is_late_moves_what_comes_after_it_once)
@@ -407,7 +408,7 @@ TEST(who_looks_at_each_launch_alone_loses_and_who_is_careful_does_not)
     CHECK(tempt(true) > 0.97);
 }
 
-/* ---- what waits tell of times ---- */
+/* ---- what is learnt of times from waits ---- */
 
 /* Work at home, of which each piece really takes `real` times what was measured, and for which the host waits every ten. Returns the pace. */
 static double wait_often(double real)
@@ -461,10 +462,10 @@ TEST(a_full_queue_at_home_holds_up_only_who_fills_it)
         tsr_place_choose(&place, &launch, &choice);
         tsr_place_take(&place, &launch, &choice, 0, i + 1);
     }
-    place.courses[TSR_PLACE_EARLIEST].free_ns[0] = 5 * MS; /* half of it is elsewhere */
-    tsr_place_held_up(&place, 0, 4 * MS);                  /* the queue holds six launches */
-    CHECK(place.courses[TSR_PLACE_STAY].behind_ns == 0);
-    CHECK(place.courses[TSR_PLACE_EARLIEST].behind_ns == -4 * MS);
+    place.timelines[TSR_PLACE_EARLIEST].free_ns[0] = 5 * MS; /* half of it is elsewhere */
+    tsr_place_held_up(&place, 0, 4 * MS);                    /* the queue holds six launches */
+    CHECK(place.timelines[TSR_PLACE_STAY].behind_ns == 0);
+    CHECK(place.timelines[TSR_PLACE_EARLIEST].behind_ns == -4 * MS);
     CHECK(place.single_behind_ns == 0);
 }
 

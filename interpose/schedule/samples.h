@@ -1,0 +1,71 @@
+/*
+ * How long launches really take: samples of a class (schedule/classes.h), by pairs of events around a launch at home, and by the executors' own measurements elsewhere.
+ * A launch between whose events other streams' launches may run is no sample. Not for several threads at a time: who calls holds a lock.
+ */
+#ifndef TSR_SCHEDULE_SAMPLES_H
+#define TSR_SCHEDULE_SAMPLES_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/gpus.h>
+
+#include "lane/lane_client.h"
+#include "schedule/classes.h"
+#include "times/clock.h"
+
+#define TSR_SAMPLES 16u /* under way at home */
+
+/* One at home. */
+struct tsr_sample {
+    CUevent begin, end;
+    struct tsr_class_of of;
+    bool busy;
+};
+
+/* One elsewhere: where its lane finds the time. */
+struct tsr_sample_away {
+    uint32_t lane, place;
+    bool is_one;
+};
+
+struct tsr_samples {
+    struct tsr_classes classes;
+    struct tsr_times_driver times;
+    struct tsr_sample home[TSR_SAMPLES];
+    uint32_t under_way; /* at home */
+    CUcontext context;  /* of their events; NULL: none yet */
+    bool none;          /* at home, any more: an event failed */
+    /* On other GPUs, by lane; without a function: none. */
+    struct tsr_class_of away[TSR_LANES][TSR_LANE_TIMES_PLACED];
+    uint32_t under_way_away[TSR_LANES]; /* of these */
+    struct {
+        CUstream last;     /* stream that was given work last */
+        uint64_t launches; /* that it has been given */
+        uint64_t since;    /* as many, when that was another stream last */
+    } given[TSR_GPUS];     /* by rank */
+};
+
+void tsr_samples_init(struct tsr_samples *samples, bool emulated);
+
+/* Reports those that are done to their classes. */
+void tsr_samples_look(struct tsr_samples *samples);
+
+/* The GPU was given a launch of the stream. */
+void tsr_samples_give(struct tsr_samples *samples, uint32_t gpu, CUstream stream);
+/* Other streams may have work on the GPU. */
+bool tsr_samples_shared(const struct tsr_samples *samples, uint32_t gpu);
+
+/* For the record of a launch of the stream that goes there (tessera/lane.h), if it is a sample; 0: it is none. */
+uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,
+                                CUstream stream, struct tsr_sample_away *away);
+/* It was to be one, but has not gone there. */
+void tsr_samples_drop(struct tsr_samples *samples, const struct tsr_sample_away *away);
+
+/* Around a launch at home; NULL: it is none. */
+struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream);
+void tsr_samples_end(struct tsr_samples *samples, struct tsr_sample *sample, CUstream stream);
+
+#endif
