@@ -90,7 +90,7 @@ class Answer(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """When all would be done on one GPU, will be done, and would be under the strategy that is followed, had it always been."""
+    """When all would be done on one GPU, will be, and would be if the strategy followed had always been followed."""
 
     single_ns: float
     end_ns: float
