@@ -120,6 +120,13 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
     }
 }
 
+/* Its work runs side by side with that of other streams. */
+static bool is_shared_locked(CUstream stream, uint32_t gpu)
+{
+    double free_ns = state->place.timelines[TSR_PLACE_ACTUAL].free_ns[gpu];
+    return tsr_samples_shared(&state->samples, gpu, stream, asked.now_ns, free_ns);
+}
+
 static void ask_locked(const struct tsr_automatic_launch *launch)
 {
     uint64_t bytes = 0;
@@ -134,7 +141,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.last = stream->last;
     asked.shared = 0;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
-        asked.shared |= (uint32_t)tsr_samples_shared(&state->samples, gpu) << gpu;
+        asked.shared |= (uint32_t)is_shared_locked(launch->stream, gpu) << gpu;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
     apart = may_leave && tsr_owners_are_spread();
     asked.stays = may_leave && state->stays && !apart;
@@ -238,7 +245,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->figures.launches};
-    tsr_samples_give(&state->samples, gpu, asked_stream);
+    tsr_samples_give(&state->samples, gpu, asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
     tsr_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns);
     tsr_points_stream(&state->points, asked_stream)->gpu = gpu;
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
@@ -252,7 +259,8 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
     if (!class.function)
         return 0;
     pthread_mutex_lock(&lock);
-    uint16_t time = tsr_samples_begin_away(&state->samples, &class, lane, asked_stream, &sample_away);
+    bool shared = is_shared_locked(asked_stream, tsr_lane_rank(lane)); /* since it was asked for, others may have gone there */
+    uint16_t time = tsr_samples_begin_away(&state->samples, &class, lane, asked_stream, shared, &sample_away);
     pthread_mutex_unlock(&lock);
     return time;
 }
@@ -263,7 +271,7 @@ void tsr_automatic_begins(CUstream stream)
     if (!class.function)
         return;
     pthread_mutex_lock(&lock);
-    sample = tsr_samples_begin(&state->samples, &class, stream);
+    sample = tsr_samples_begin(&state->samples, &class, stream, is_shared_locked(stream, HOME));
     pthread_mutex_unlock(&lock);
 }
 

@@ -123,6 +123,23 @@ static void compare(struct tsr_classes *classes, const struct tsr_class *entry, 
     }
 }
 
+static void lower(const struct tsr_classes *classes, struct tsr_class *entry, uint32_t gpu, float ns)
+{
+    float known = entry ? known_ns(classes, entry, gpu) : 0;
+    if (entry && (known <= 0 || ns < known))
+        store(&entry->ns[gpu], ns);
+}
+
+void tsr_class_bound(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns)
+{
+    float now = ns > 1 ? (float)ns : 1;
+    if (of->function && load(&of->function->ns[gpu]) <= 0)
+        __atomic_store_n(&of->function->threads, of->threads, __ATOMIC_RELAXED);
+    if (of->function && __atomic_load_n(&of->function->threads, __ATOMIC_RELAXED) == of->threads)
+        lower(classes, of->function, gpu, now);
+    lower(classes, of->shape, gpu, now);
+}
+
 void tsr_class_report(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns)
 {
     float now = ns > 1 ? (float)ns : 1;

@@ -50,6 +50,9 @@ bool tsr_class_is_due(const struct tsr_class_of *of, uint32_t gpu);
 /* A launch that touches so many bytes. */
 double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint64_t bytes);
 
+/* A launch took at most that: what else ran beside it made it longer. One thread at a time. */
+void tsr_class_bound(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns);
+
 /* What a sample took. One thread at a time. */
 void tsr_class_report(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns);
 

@@ -4,8 +4,7 @@
 #include "driver/real.h"
 #include "object/session.h"
 
-#define HOME 0u   /* rank */
-#define ALONE 64u /* launches of one stream, after which no other is thought to be under way */
+#define HOME 0u /* rank */
 
 void tsr_samples_init(struct tsr_samples *samples, bool emulated)
 {
@@ -19,18 +18,36 @@ static struct tsr_lane_time *answer_of(const struct tsr_lane_client *lane, uint3
     return &tsr_lane_times(lane)[TSR_LANE_TIMES - TSR_LANE_TIMES_PLACED + place];
 }
 
+/* Work of other streams that came later may have run beside it, too. */
+static void report(struct tsr_samples *samples, const struct tsr_sample_of *of, uint32_t gpu, double ns)
+{
+    if (of->shared || of->turns != samples->given[gpu].turns)
+        tsr_class_bound(&samples->classes, &of->class, gpu, ns);
+    else
+        tsr_class_report(&samples->classes, &of->class, gpu, ns);
+}
+
+/* Of the stream, whether or not the GPU has been given it yet. */
+static struct tsr_sample_of begun(const struct tsr_samples *samples, const struct tsr_class_of *class, uint32_t gpu,
+                                  CUstream stream, bool shared)
+{
+    uint64_t turns = samples->given[gpu].turns + (samples->given[gpu].last != stream);
+    return (struct tsr_sample_of){.class = *class, .turns = turns, .shared = shared};
+}
+
 static void look_away(struct tsr_samples *samples, uint32_t number)
 {
     const struct tsr_lane_client *lane = tsr_session()->lanes[number];
     for (uint32_t i = 0; i < TSR_LANE_TIMES_PLACED; i++) {
-        struct tsr_class_of *of = &samples->away[number][i];
-        uint32_t found = of->function ? __atomic_load_n(&answer_of(lane, i)->state, __ATOMIC_ACQUIRE) : TSR_LANE_TIME_OPEN;
+        struct tsr_sample_of *of = &samples->away[number][i];
+        uint32_t found =
+            of->class.function ? __atomic_load_n(&answer_of(lane, i)->state, __ATOMIC_ACQUIRE) : TSR_LANE_TIME_OPEN;
         if (found == TSR_LANE_TIME_OPEN)
             continue;
         if (found == TSR_LANE_TIME_KNOWN)
-            tsr_class_report(&samples->classes, of, number + 1, (double)answer_of(lane, i)->ns);
+            report(samples, of, number + 1, (double)answer_of(lane, i)->ns);
         __atomic_store_n(&answer_of(lane, i)->state, TSR_LANE_TIME_OPEN, __ATOMIC_RELAXED);
-        *of = (struct tsr_class_of){0};
+        *of = (struct tsr_sample_of){0};
         samples->under_way_away[number]--;
     }
 }
@@ -40,13 +57,13 @@ static void look_home(struct tsr_samples *samples)
     for (uint32_t i = 0; i < TSR_SAMPLES && samples->under_way; i++) {
         struct tsr_sample *one = &samples->home[i];
         float ms = 0;
-        if (!one->busy || tsr_times_query(&samples->times, one->end) == CUDA_ERROR_NOT_READY)
+        if (!one->of.class.function || tsr_times_query(&samples->times, one->end) == CUDA_ERROR_NOT_READY)
             continue;
         if (tsr_real.cuEventElapsedTime(&ms, one->begin, one->end) == CUDA_SUCCESS)
-            tsr_class_report(&samples->classes, &one->of, HOME, (double)ms * 1e6);
+            report(samples, &one->of, HOME, (double)ms * 1e6);
         else
             samples->none = true;
-        one->busy = false;
+        one->of = (struct tsr_sample_of){0};
         samples->under_way--;
     }
 }
@@ -59,32 +76,36 @@ void tsr_samples_look(struct tsr_samples *samples)
     look_home(samples);
 }
 
-void tsr_samples_give(struct tsr_samples *samples, uint32_t gpu, CUstream stream)
+void tsr_samples_give(struct tsr_samples *samples, uint32_t gpu, CUstream stream, double finish_ns)
 {
-    samples->given[gpu].launches++;
-    if (samples->given[gpu].last && samples->given[gpu].last != stream)
-        samples->given[gpu].since = samples->given[gpu].launches;
+    double *others_ns = &samples->given[gpu].others_ns, last_ns = samples->given[gpu].last_ns;
+    if (samples->given[gpu].last != stream) {
+        *others_ns = *others_ns > last_ns ? *others_ns : last_ns;
+        samples->given[gpu].turns++;
+    }
     samples->given[gpu].last = stream;
+    samples->given[gpu].last_ns = finish_ns;
 }
 
-bool tsr_samples_shared(const struct tsr_samples *samples, uint32_t gpu)
+bool tsr_samples_shared(const struct tsr_samples *samples, uint32_t gpu, CUstream stream, double now_ns, double free_ns)
 {
-    uint64_t since = samples->given[gpu].since;
-    return since && samples->given[gpu].launches - since < ALONE;
+    double until_ns = samples->given[gpu].others_ns, last_ns = samples->given[gpu].last_ns;
+    if (samples->given[gpu].last != stream && last_ns > until_ns)
+        until_ns = last_ns;
+    return until_ns > now_ns && free_ns > now_ns; /* the first is not corrected when the host waits */
 }
 
 uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,
-                                CUstream stream, struct tsr_sample_away *away)
+                                CUstream stream, bool shared, struct tsr_sample_away *away)
 {
     uint32_t number = tsr_lane_number(lane), i = 0;
-    CUstream last = samples->given[number + 1].last;
-    if (tsr_samples_shared(samples, number + 1) || (last && last != stream) || !tsr_class_is_due(of, number + 1))
+    if (!tsr_class_is_due(of, number + 1))
         return 0;
-    while (i < TSR_LANE_TIMES_PLACED && samples->away[number][i].function)
+    while (i < TSR_LANE_TIMES_PLACED && samples->away[number][i].class.function)
         i++;
     if (i == TSR_LANE_TIMES_PLACED)
         return 0;
-    samples->away[number][i] = *of;
+    samples->away[number][i] = begun(samples, of, number + 1, stream, shared);
     samples->under_way_away[number]++;
     *away = (struct tsr_sample_away){.lane = number, .place = i, .is_one = true};
     return (uint16_t)(TSR_LANE_TIMES - TSR_LANE_TIMES_PLACED + i + 1);
@@ -92,7 +113,7 @@ uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_cl
 
 void tsr_samples_drop(struct tsr_samples *samples, const struct tsr_sample_away *away)
 {
-    samples->away[away->lane][away->place] = (struct tsr_class_of){0};
+    samples->away[away->lane][away->place] = (struct tsr_sample_of){0};
     samples->under_way_away[away->lane]--;
 }
 
@@ -107,21 +128,19 @@ static struct tsr_sample *find_free(struct tsr_samples *samples)
     if (samples->context != current)
         return NULL;
     struct tsr_sample *one = samples->home;
-    while (one->busy)
+    while (one->of.class.function)
         one++;
     if (!one->begin && tsr_real.cuEventCreate(&one->begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
         return NULL;
     return one->end || tsr_real.cuEventCreate(&one->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS ? one : NULL;
 }
 
-struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream)
+struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream, bool shared)
 {
-    bool due = !tsr_samples_shared(samples, HOME) && tsr_class_is_due(of, HOME);
-    struct tsr_sample *one = due ? find_free(samples) : NULL;
+    struct tsr_sample *one = tsr_class_is_due(of, HOME) ? find_free(samples) : NULL;
     if (!one || tsr_real.cuEventRecord(one->begin, stream) != CUDA_SUCCESS)
         return NULL;
-    one->of = *of;
-    one->busy = true;
+    one->of = begun(samples, of, HOME, stream, shared);
     samples->under_way++;
     return one;
 }
@@ -130,7 +149,7 @@ void tsr_samples_end(struct tsr_samples *samples, struct tsr_sample *sample, CUs
 {
     if (tsr_real.cuEventRecord(sample->end, stream) == CUDA_SUCCESS)
         return;
-    sample->busy = false;
+    sample->of = (struct tsr_sample_of){0};
     samples->under_way--;
     samples->none = true;
 }

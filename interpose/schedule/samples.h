@@ -1,6 +1,7 @@
 /*
  * How long launches really take: samples of a class (schedule/classes.h), by pairs of events around a launch at home, and by the executors' own measurements elsewhere.
- * A launch between whose events other streams' launches may run is no sample. Not for several threads at a time: who calls holds a lock.
+ * Where work of other streams may run between a launch's events, the launch takes no longer than measured: that bounds its time, and is no sample.
+ * Not for several threads at a time: who calls holds a lock.
  */
 #ifndef TSR_SCHEDULE_SAMPLES_H
 #define TSR_SCHEDULE_SAMPLES_H
@@ -18,11 +19,17 @@
 
 #define TSR_SAMPLES 16u /* under way at home */
 
+/* One under way. Without a function: none. */
+struct tsr_sample_of {
+    struct tsr_class_of class;
+    uint64_t turns; /* of the GPU, when it began */
+    bool shared;    /* other streams had work there */
+};
+
 /* One at home. */
 struct tsr_sample {
     CUevent begin, end;
-    struct tsr_class_of of;
-    bool busy;
+    struct tsr_sample_of of;
 };
 
 /* One elsewhere: where its lane finds the time. */
@@ -35,17 +42,16 @@ struct tsr_samples {
     struct tsr_classes classes;
     struct tsr_times_driver times;
     struct tsr_sample home[TSR_SAMPLES];
-    uint32_t under_way; /* at home */
-    CUcontext context;  /* of their events; NULL: none yet */
-    bool none;          /* at home, any more: an event failed */
-    /* On other GPUs, by lane; without a function: none. */
-    struct tsr_class_of away[TSR_LANES][TSR_LANE_TIMES_PLACED];
-    uint32_t under_way_away[TSR_LANES]; /* of these */
+    uint32_t under_way;                                          /* at home */
+    CUcontext context;                                           /* of their events; NULL: none yet */
+    bool none;                                                   /* at home, any more: an event failed */
+    struct tsr_sample_of away[TSR_LANES][TSR_LANE_TIMES_PLACED]; /* on other GPUs, by lane */
+    uint32_t under_way_away[TSR_LANES];                          /* of these */
     struct {
-        CUstream last;     /* stream that was given work last */
-        uint64_t launches; /* that it has been given */
-        uint64_t since;    /* as many, when that was another stream last */
-    } given[TSR_GPUS];     /* by rank */
+        CUstream last;             /* stream that was given work last, */
+        double last_ns, others_ns; /* when that will be done, and what others were given before */
+        uint64_t turns;            /* that another stream was given work */
+    } given[TSR_GPUS];             /* by rank */
 };
 
 void tsr_samples_init(struct tsr_samples *samples, bool emulated);
@@ -53,19 +59,19 @@ void tsr_samples_init(struct tsr_samples *samples, bool emulated);
 /* Reports those that are done to their classes. */
 void tsr_samples_look(struct tsr_samples *samples);
 
-/* The GPU was given a launch of the stream. */
-void tsr_samples_give(struct tsr_samples *samples, uint32_t gpu, CUstream stream);
-/* Other streams may have work on the GPU. */
-bool tsr_samples_shared(const struct tsr_samples *samples, uint32_t gpu);
+/* The GPU was given a launch of the stream, which will be done at finish_ns. */
+void tsr_samples_give(struct tsr_samples *samples, uint32_t gpu, CUstream stream, double finish_ns);
+/* Other streams have work on the GPU that is not done now. free_ns: when all work there is. */
+bool tsr_samples_shared(const struct tsr_samples *samples, uint32_t gpu, CUstream stream, double now_ns, double free_ns);
 
-/* For the record of a launch of the stream that goes there (tessera/lane.h), if it is a sample; 0: it is none. */
+/* For the record of a launch that goes there (tessera/lane.h), if its time is taken; 0: it is not. */
 uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,
-                                CUstream stream, struct tsr_sample_away *away);
+                                CUstream stream, bool shared, struct tsr_sample_away *away);
 /* It was to be one, but has not gone there. */
 void tsr_samples_drop(struct tsr_samples *samples, const struct tsr_sample_away *away);
 
-/* Around a launch at home; NULL: it is none. */
-struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream);
+/* Around a launch at home; NULL: its time is not taken. */
+struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream, bool shared);
 void tsr_samples_end(struct tsr_samples *samples, struct tsr_sample *sample, CUstream stream);
 
 #endif

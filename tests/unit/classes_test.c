@@ -78,6 +78,24 @@ TEST(what_interrupts_a_sample_does_not_count_for_long)
     CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
 }
 
+TEST(what_ran_beside_other_work_is_a_bound)
+{
+    start();
+    struct tsr_class_of some = of(1, 100);
+    tsr_class_bound(&classes, &some, 0, 90e3); /* better than nothing */
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 90e3));
+    tsr_class_report(&classes, &some, 0, 10e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+    for (unsigned i = 0; i < 10; i++)
+        tsr_class_bound(&classes, &some, 0, 400e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+    tsr_class_bound(&classes, &some, 1, 400e3); /* as on the other GPU */
+    CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 10e3));
+    tsr_class_bound(&classes, &some, 1, 8e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 8e3));
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+}
+
 TEST(a_full_table_still_knows_functions)
 {
     start();
