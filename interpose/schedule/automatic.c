@@ -124,7 +124,7 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
 static bool is_shared_locked(CUstream stream, uint32_t gpu)
 {
     double free_ns = state->place.timelines[TSR_PLACE_ACTUAL].free_ns[gpu];
-    return tsr_samples_shared(&state->samples, gpu, stream, asked.now_ns, free_ns);
+    return tsr_sharing_is_shared(&state->samples.sharing[gpu], stream, asked.now_ns, free_ns);
 }
 
 static void ask_locked(const struct tsr_automatic_launch *launch)
@@ -245,7 +245,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->figures.launches};
-    tsr_samples_give(&state->samples, gpu, asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
+    tsr_sharing_give(&state->samples.sharing[gpu], asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
     tsr_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns);
     tsr_points_stream(&state->points, asked_stream)->gpu = gpu;
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);

@@ -21,18 +21,17 @@ static struct tsr_lane_time *answer_of(const struct tsr_lane_client *lane, uint3
 /* Work of other streams that came later may have run beside it, too. */
 static void report(struct tsr_samples *samples, const struct tsr_sample_of *of, uint32_t gpu, double ns)
 {
-    if (of->shared || of->turns != samples->given[gpu].turns)
+    if (of->shared || of->turns != samples->sharing[gpu].turns)
         tsr_class_bound(&samples->classes, &of->class, gpu, ns);
     else
         tsr_class_report(&samples->classes, &of->class, gpu, ns);
 }
 
-/* Of the stream, whether or not the GPU has been given it yet. */
 static struct tsr_sample_of begun(const struct tsr_samples *samples, const struct tsr_class_of *class, uint32_t gpu,
                                   CUstream stream, bool shared)
 {
-    uint64_t turns = samples->given[gpu].turns + (samples->given[gpu].last != stream);
-    return (struct tsr_sample_of){.class = *class, .turns = turns, .shared = shared};
+    return (struct tsr_sample_of){
+        .class = *class, .turns = tsr_sharing_turns(&samples->sharing[gpu], stream), .shared = shared};
 }
 
 static void look_away(struct tsr_samples *samples, uint32_t number)
@@ -74,25 +73,6 @@ void tsr_samples_look(struct tsr_samples *samples)
         if (samples->under_way_away[number])
             look_away(samples, number);
     look_home(samples);
-}
-
-void tsr_samples_give(struct tsr_samples *samples, uint32_t gpu, CUstream stream, double finish_ns)
-{
-    double *others_ns = &samples->given[gpu].others_ns, last_ns = samples->given[gpu].last_ns;
-    if (samples->given[gpu].last != stream) {
-        *others_ns = *others_ns > last_ns ? *others_ns : last_ns;
-        samples->given[gpu].turns++;
-    }
-    samples->given[gpu].last = stream;
-    samples->given[gpu].last_ns = finish_ns;
-}
-
-bool tsr_samples_shared(const struct tsr_samples *samples, uint32_t gpu, CUstream stream, double now_ns, double free_ns)
-{
-    double until_ns = samples->given[gpu].others_ns, last_ns = samples->given[gpu].last_ns;
-    if (samples->given[gpu].last != stream && last_ns > until_ns)
-        until_ns = last_ns;
-    return until_ns > now_ns && free_ns > now_ns; /* the first is not corrected when the host waits */
 }
 
 uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,

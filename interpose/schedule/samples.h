@@ -15,6 +15,7 @@
 
 #include "lane/lane_client.h"
 #include "schedule/classes.h"
+#include "schedule/sharing.h"
 #include "times/clock.h"
 
 #define TSR_SAMPLES 16u /* under way at home */
@@ -47,22 +48,13 @@ struct tsr_samples {
     bool none;                                                   /* at home, any more: an event failed */
     struct tsr_sample_of away[TSR_LANES][TSR_LANE_TIMES_PLACED]; /* on other GPUs, by lane */
     uint32_t under_way_away[TSR_LANES];                          /* of these */
-    struct {
-        CUstream last;             /* stream that was given work last, */
-        double last_ns, others_ns; /* when that will be done, and what others were given before */
-        uint64_t turns;            /* that another stream was given work */
-    } given[TSR_GPUS];             /* by rank */
+    struct tsr_sharing sharing[TSR_GPUS];                        /* by rank */
 };
 
 void tsr_samples_init(struct tsr_samples *samples, bool emulated);
 
 /* Reports those that are done to their classes. */
 void tsr_samples_look(struct tsr_samples *samples);
-
-/* The GPU was given a launch of the stream, which will be done at finish_ns. */
-void tsr_samples_give(struct tsr_samples *samples, uint32_t gpu, CUstream stream, double finish_ns);
-/* Other streams have work on the GPU that is not done now. free_ns: when all work there is. */
-bool tsr_samples_shared(const struct tsr_samples *samples, uint32_t gpu, CUstream stream, double now_ns, double free_ns);
 
 /* For the record of a launch that goes there (tessera/lane.h), if its time is taken; 0: it is not. */
 uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,
