@@ -115,23 +115,43 @@ static struct option look(const struct question *question, uint32_t gpu, double 
     return option;
 }
 
-/* Of many GPUs those that hold nothing of it and were not used last differ in their clocks alone. */
+/* When what it reads could be on a GPU that has nothing of it. */
+static double arrival_ns(const struct question *question, uint32_t gpu)
+{
+    double arrival_ns = later(question->now_ns, question->after_ns);
+    for (uint32_t i = 0; i < question->count; i++) {
+        const struct read *read = &question->reads[i];
+        const struct tsr_place_link *link = &question->place->options.links[read->gpu][gpu];
+        arrival_ns =
+            later(arrival_ns, read->done_ns + link->fence_ns + link->copy_ns + (double)read->bytes * link->ns_per_byte);
+    }
+    return arrival_ns;
+}
+
+/* Of GPUs that differ in their clocks alone: the one that idles least before the launch, if any is free in time; else the first to be free. */
+static uint32_t best_fit(const struct question *question, uint32_t gpus)
+{
+    uint32_t best = (uint32_t)__builtin_ctz(gpus);
+    const double *free_ns = question->timeline->free_ns, arrival = arrival_ns(question, best);
+    for (uint32_t left = gpus & (gpus - 1); left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        bool idles_less = free_ns[best] <= arrival && free_ns[gpu] <= arrival && free_ns[gpu] > free_ns[best];
+        if (idles_less || (free_ns[best] > arrival && free_ns[gpu] < free_ns[best]))
+            best = gpu;
+    }
+    return best;
+}
+
+/* Of many GPUs those that hold nothing of it and were not used last are alike. */
 static uint32_t worth_a_look(const struct question *question, uint32_t allowed)
 {
     if ((uint32_t)__builtin_popcount(allowed) <= WIDE)
         return allowed;
-    uint32_t some = 1u << question->last | 1u << question->place->options.home, best = TSR_GPUS;
-    double best_ns = 0;
+    uint32_t some = 1u << question->last | 1u << question->place->options.home;
     for (uint32_t i = 0; i < question->count; i++)
         some |= question->reads[i].holders;
     some &= allowed;
-    for (uint32_t left = allowed & ~some; left; left &= left - 1) {
-        uint32_t gpu = (uint32_t)__builtin_ctz(left);
-        double end_ns = later(question->timeline->free_ns[gpu], question->now_ns) + question->launch->ns[gpu];
-        if (best == TSR_GPUS || end_ns < best_ns)
-            best = gpu, best_ns = end_ns;
-    }
-    return best == TSR_GPUS ? some : some | 1u << best;
+    return allowed == some ? some : some | 1u << best_fit(question, allowed & ~some);
 }
 
 /* What it leaves could be back home before one GPU would be done with it. */

@@ -135,7 +135,7 @@ TEST(a_slower_gpu_gets_less)
     CHECK(share[0] > 1900 && share[0] < 2100);
 }
 
-TEST(who_stays_goes_home_and_ways_go_on)
+TEST(who_stays_goes_home_and_timelines_go_on)
 {
     start(2, NVLINK);
     for (unsigned i = 0; i < 100; i++) {
@@ -228,11 +228,16 @@ static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second
     return tickets;
 }
 
-static void start_chains(uint64_t bytes)
+static void start_chains_on(uint32_t gpus, uint64_t bytes)
 {
-    start(2, NVLINK);
+    start(gpus, NVLINK);
     result = bytes;
     pulls = 0;
+}
+
+static void start_chains(uint64_t bytes)
+{
+    start_chains_on(2, bytes);
 }
 
 /* A chain, and beside it again and again one of `length` launches that begins with nothing fresh and that it needs next. */
@@ -279,6 +284,32 @@ TEST(what_branches_off_stays_with_its_chain)
     }
     CHECK(pulls <= 1);
     CHECK(tsr_place_end(&place) < 0.55 * place.single_ns);
+}
+
+/* Steps of two branches on the GPUs. When all are done. */
+static double run_steps(uint32_t gpus)
+{
+    uint64_t input = 0;
+    start_chains_on(gpus, 8192);
+    for (unsigned step = 0; step < 10; step++) {
+        uint64_t ends[2];
+        for (unsigned branch = 0; branch < 2; branch++) {
+            ends[branch] = run_on(FIRST_OF_BRANCH, 7 * US, input, 0);
+            for (unsigned i = 0; i < 400; i++)
+                ends[branch] = run_on(OF_BRANCH, 7 * US, ends[branch], 0);
+        }
+        input = run_on(UPDATE, 7 * US, ends[0], ends[1]);
+    }
+    return tsr_place_end(&place);
+}
+
+TEST(gpus_that_are_not_needed_do_no_harm)
+{
+    double two_ns = run_steps(2);
+    CHECK(two_ns < 0.54 * place.single_ns);
+    CHECK(run_steps(16) <= two_ns);
+    for (uint32_t gpu = 2; gpu < 16; gpu++)
+        CHECK_EQ(place.decided[gpu], 0);
 }
 
 /* Steps of two branches, one of them longer. Each begins with a short chain of nothing fresh, and then the step's input. */
