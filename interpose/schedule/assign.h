@@ -12,6 +12,8 @@
 #ifndef TSR_SCHEDULE_ASSIGN_H
 #define TSR_SCHEDULE_ASSIGN_H
 
+#include "api/driver.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,6 +41,9 @@ struct tsr_assignment {
 };
 /* Where a launch goes, by TSR_POLICY_BY_STREAM or TSR_POLICY_BY_THREAD. One that is captured, and so does not run, gets nobody a place. */
 struct tsr_assignment tsr_assign(const struct tsr_session *session, int32_t by, const struct tsr_decide_launch *launch);
+
+/* The GPU that the stream was given, if it is not home: where other work of the stream belongs, too. NULL: home, or none was given. */
+struct tsr_lane_client *tsr_assign_lane(const struct tsr_session *session, CUstream stream);
 
 /* A process' session begins: nobody has a place. */
 void tsr_assign_start(void);
