@@ -30,8 +30,8 @@ bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
 """
 
 
-class Ways(IntFlag):
-    """Ways to choose: stay with the fresh data; go where it ends first."""
+class Strategies(IntFlag):
+    """How to choose: stay with the fresh data; go where it ends first."""
 
     STAY = 1
     EARLIEST = 2
@@ -56,7 +56,7 @@ class Rule:
     fence_ns: float = _figure("TSR_PLACE_FENCE_NS")
     copy_ns: float = _figure("TSR_PLACE_COPY_NS")
     bytes_per_ns: float = _figure("TSR_PLACE_BYTES_PER_NS")
-    ways: Ways = Ways.BOTH
+    strategies: Strategies = Strategies.BOTH
     careful: bool = True
 
 
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """When all would be done on one GPU, will be done, and would be in the way that is followed, had it always been."""
+    """When all would be done on one GPU, will be, and would be if the strategy followed had always been followed."""
 
     single_ns: float
     end_ns: float
@@ -117,7 +117,7 @@ class Place:
         self.gpus = gpus
         self._everywhere = (1 << gpus) - 1
         options = _new(ffi, "struct tsr_place_options *")
-        options.gpus, options.ways, options.careful = gpus, int(rule.ways), rule.careful
+        options.gpus, options.strategies, options.careful = gpus, int(rule.strategies), rule.careful
         options.lead_ns, options.slack_ns = rule.lead_ns, rule.slack_ns
         options.home = home
         usual = Figures(rule.fence_ns, rule.copy_ns, rule.bytes_per_ns)
@@ -182,8 +182,8 @@ class Place:
         return Clocks(found.single_ns, found.end_ns, found.promised_ns)
 
     @property
-    def follows(self) -> Ways:
-        return Ways(1 << self._place.way)
+    def follows(self) -> Strategies:
+        return Strategies(1 << self._place.strategy)
 
 
 class Guard:

@@ -12,6 +12,7 @@
 #include "memory/readback.h"
 #include "order/order.h"
 #include "order/strands.h"
+#include "schedule/assign.h"
 #include "schedule/automatic.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -41,6 +42,20 @@ static struct tsr_copies_use use_of(const struct moved *moved, CUstream handle, 
 static bool has_strands(void)
 {
     return tsr_order_by_data && tsr_copies_matter();
+}
+
+/* The GPU that a rule has given the stream. */
+static struct tsr_lane_client *given_to(CUstream handle, bool per_thread)
+{
+    const struct tsr_session *session = tsr_session();
+    return session ? tsr_assign_lane(session, tsr_stream_named(handle, per_thread)) : NULL;
+}
+
+/* Where the stream's work is; if that is at home, where it belongs: behind what home has to do for others it would wait, and with it the stream. */
+static struct tsr_lane_client *lane_of(CUstream handle, bool per_thread)
+{
+    struct tsr_lane_client *last = tsr_order_lane(handle, per_thread);
+    return last ? last : given_to(handle, per_thread);
 }
 
 /* Where no rule of the policy places launches. */
@@ -78,7 +93,7 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
         return false;
     struct tsr_lane_client *lane = tsr_automatic_is_on && has_strands() ? choose(named, record, moved)
                                    : moved->stays                       ? NULL
-                                                                        : tsr_order_lane(handle, per_thread);
+                                                                        : lane_of(handle, per_thread);
     if (!lane)
         return false;
     struct tsr_order_hold hold;
@@ -140,7 +155,7 @@ static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *w
 /* Otherwise home holds everything, and the call is simply forwarded. */
 static bool may_matter(CUstream stream, bool per_thread)
 {
-    return tsr_order_lane(stream, per_thread) || has_strands();
+    return has_strands() || lane_of(stream, per_thread);
 }
 
 static bool copy_bytes(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes, struct moved *moved)
@@ -220,7 +235,7 @@ static bool give(CUstream stream, bool per_thread, CUdeviceptr to, const void *f
     if (!has_strands() || !bytes || !is_shared(to, bytes, bytes, 1) || tsr_arena_holds((uintptr_t)from, 1))
         return false;
     *work = tsr_broadcast_of_copy(to, from, bytes, what);
-    return !tsr_automatic_is_on && tsr_broadcast_enter(stream, per_thread, work, hold);
+    return !tsr_automatic_is_on && !given_to(stream, per_thread) && tsr_broadcast_enter(stream, per_thread, work, hold);
 }
 
 /* The same for one GPU: the one that is chosen, or that of the stream's last work. */
@@ -240,7 +255,8 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
                            struct tsr_order_hold *hold)
 {
     uint64_t bytes = what->width * what->element;
-    if (tsr_automatic_is_on || !has_strands() || !is_valid_set(what) || !is_shared(what->to, what->pitch, bytes, what->height))
+    if (tsr_automatic_is_on || !has_strands() || given_to(stream, per_thread) || !is_valid_set(what) ||
+        !is_shared(what->to, what->pitch, bytes, what->height))
         return false;
     *work = tsr_broadcast_of_set(what);
     return tsr_broadcast_enter(stream, per_thread, work, hold);

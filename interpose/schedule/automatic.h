@@ -1,5 +1,5 @@
 /*
- * Launches that no rule of the policy places, under `schedule: auto`: what the rule of tessera/place.h is asked and told in a program's process.
+ * Launches that no rule of the policy places, under `schedule: auto`: what the rule of tessera/place.h is asked, and what is reported to it, in a program's process.
  * Copies and memsets whose touches are known are placed as launches are. It also knows what the host waits for, and where strands are joined. For programs that launch from one thread:
  * others are served, one at a time.
  */
@@ -30,7 +30,7 @@ struct tsr_automatic_launch {
     bool related;                    /* the legacy stream waits for it by CUDA's rules, or it is that */
     const struct tsr_touch *touches; /* NULL: it may touch anything, or cannot leave: it stays home */
     uint32_t count;
-    bool stays; /* what it touches is told, but it cannot leave */
+    bool stays; /* what it touches is known, but it cannot leave */
 };
 
 /* Says of the stream in which it is launched what the rule asks. NULL: nothing is known of it. */
@@ -38,7 +38,7 @@ void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stre
 /* In a pool: bytes that would have to come to each GPU, by rank, for work with these touches. */
 void tsr_automatic_distances(const struct tsr_touch *touches, uint32_t count, double *bytes);
 
-/* Where the launch goes; NULL: home. The same thread tells next where it went. */
+/* Where the launch goes; NULL: home. The same thread reports next where it went. */
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch);
 /*
  * Of a launch that stays home: touches of what it reads that is to be copied to the GPU of the lane in the background, and whose number is returned; 0:
@@ -59,11 +59,11 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane);
 
 /* Of a launch that was chosen to go to the lane: for its record (tessera/lane.h), if it is a sample whose time is taken there; 0: it is none. */
 uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);
-/* Around the launch just told of, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
+/* Around the launch just reported, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);
 
-/* What stands for copies and memsets, in the place of a function; their grid is the size that is told from others. */
+/* What stands for copies and memsets, in the place of a function; their grid is the size that tells one class from another. */
 #define TSR_AUTOMATIC_COPY ((const struct tsr_function_record *)1)
 #define TSR_AUTOMATIC_SET ((const struct tsr_function_record *)2)
 #define TSR_AUTOMATIC_GIVE ((const struct tsr_function_record *)3) /* from the host */

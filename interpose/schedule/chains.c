@@ -3,11 +3,11 @@
 
 #include <stddef.h>
 
-#define HABIT_FADES 0.9f /* what was seen before, at each sight */
+#define HISTORY_FADES 0.9f /* what was seen before, at each sight */
 #define SPREAD 0x9e3779b97f4a7c15u
 
 _Static_assert(TSR_PLACE_CHAINS == sizeof((struct tsr_place *)0)->chains / sizeof(struct tsr_place_chain), "chains");
-_Static_assert(TSR_PLACE_HABITS == sizeof((struct tsr_place *)0)->habits / sizeof(struct tsr_place_habit), "habits");
+_Static_assert(TSR_PLACE_HISTORIES == sizeof((struct tsr_place *)0)->histories / sizeof(struct tsr_place_history), "histories");
 
 /* NULL: it was forgotten. */
 static struct tsr_place_chain *chain_at(const struct tsr_place *place, uint64_t number)
@@ -45,40 +45,40 @@ static uint64_t key_of(const struct tsr_place_launch *launch, const struct tsr_c
     return (launch->like ^ (last ? last->like * SPREAD >> 7 : 0)) * SPREAD | 1;
 }
 
-static struct tsr_place_habit *habit_at(const struct tsr_place *place, uint64_t key)
+static struct tsr_place_history *history_at(const struct tsr_place *place, uint64_t key)
 {
-    return (struct tsr_place_habit *)&place->habits[(key >> 40) % TSR_PLACE_HABITS];
+    return (struct tsr_place_history *)&place->histories[(key >> 40) % TSR_PLACE_HISTORIES];
 }
 
-const struct tsr_place_habit *tsr_chain_habit(const struct tsr_place *place, const struct tsr_place_launch *launch,
-                                              const struct tsr_chain_readers *of)
+const struct tsr_place_history *tsr_chain_history(const struct tsr_place *place, const struct tsr_place_launch *launch,
+                                                  const struct tsr_chain_readers *of)
 {
     if (!launch->like || goes_on_with(place, launch, of))
         return NULL;
     uint64_t key = key_of(launch, of);
-    const struct tsr_place_habit *habit = habit_at(place, key);
-    return habit->key == key ? habit : NULL;
+    const struct tsr_place_history *history = history_at(place, key);
+    return history->key == key ? history : NULL;
 }
 
 /* A chain that has grown beyond what chains like it were when they were joined. */
 static void grow(const struct tsr_place *place, const struct tsr_place_chain *chain)
 {
-    struct tsr_place_habit *habit = habit_at(place, chain->key);
-    if (habit->key != chain->key)
+    struct tsr_place_history *history = history_at(place, chain->key);
+    if (history->key != chain->key)
         return;
-    habit->work_ns = habit->work_ns > (float)chain->work_ns ? habit->work_ns : (float)chain->work_ns;
-    habit->bytes = habit->bytes > (float)chain->bytes ? habit->bytes : (float)chain->bytes;
+    history->work_ns = history->work_ns > (float)chain->work_ns ? history->work_ns : (float)chain->work_ns;
+    history->bytes = history->bytes > (float)chain->bytes ? history->bytes : (float)chain->bytes;
 }
 
 static void join(const struct tsr_place *place, struct tsr_place_chain *chain, uint64_t into)
 {
     struct tsr_place_chain *to = chain_at(place, into);
-    struct tsr_place_habit *habit = habit_at(place, chain->key);
-    if (habit->key != chain->key)
-        *habit = (struct tsr_place_habit){.key = chain->key};
-    habit->work_ns *= HABIT_FADES;
-    habit->bytes *= HABIT_FADES;
-    habit->returns = root_of(place, chain->beside) == into;
+    struct tsr_place_history *history = history_at(place, chain->key);
+    if (history->key != chain->key)
+        *history = (struct tsr_place_history){.key = chain->key};
+    history->work_ns *= HISTORY_FADES;
+    history->bytes *= HISTORY_FADES;
+    history->returns = root_of(place, chain->beside) == into;
     grow(place, chain);
     if (to)
         to->work_ns += chain->work_ns;

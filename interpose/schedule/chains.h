@@ -5,7 +5,7 @@
  * reads is fresh, or others have read it before (it branches off). Where chains meet, younger ones are joined into the oldest.
  *
  * Programs repeat themselves: what a chain was like when it was joined (its work, the bytes that others read of it, whether it was joined
- * into the chain of the launch before its first one) is the *habit* of launches that open a chain in the same place, which is
+ * into the chain of the launch before its first one) is the *history* of launches that open a chain in the same place, which is
  * what they and the launches before them in their streams have in common. Of what was never joined nothing is said.
  */
 #ifndef TSR_SCHEDULE_CHAINS_H
@@ -19,8 +19,8 @@ struct tsr_chain_readers {
 };
 
 /* Of a launch that opens a chain. NULL: it opens none, or nothing is known. */
-const struct tsr_place_habit *tsr_chain_habit(const struct tsr_place *place, const struct tsr_place_launch *launch,
-                                              const struct tsr_chain_readers *of);
+const struct tsr_place_history *tsr_chain_history(const struct tsr_place *place, const struct tsr_place_launch *launch,
+                                                  const struct tsr_chain_readers *of);
 
 /* The launch takes place; own is what will be remembered of it. */
 void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *launch, const struct tsr_chain_readers *of,

@@ -65,10 +65,10 @@ bool tsr_class_is_due(const struct tsr_class_of *of, uint32_t gpu)
     struct tsr_class *counted = of->shape ? of->shape : of->function;
     if (!counted)
         return false;
-    uint32_t asked = __atomic_load_n(&counted->asked[gpu], __ATOMIC_RELAXED);
-    __atomic_store_n(&counted->asked[gpu], asked + 1, __ATOMIC_RELAXED);
-    uint32_t period = asked < RAREST ? asked : RAREST;
-    return asked < ALWAYS || ((period & (period - 1)) == 0 && asked % period == 0);
+    uint32_t launches = __atomic_load_n(&counted->launches[gpu], __ATOMIC_RELAXED);
+    __atomic_store_n(&counted->launches[gpu], launches + 1, __ATOMIC_RELAXED);
+    uint32_t period = launches < RAREST ? launches : RAREST;
+    return launches < ALWAYS || ((period & (period - 1)) == 0 && launches % period == 0);
 }
 
 static float speed_of(const struct tsr_classes *classes, uint32_t gpu)
@@ -101,12 +101,12 @@ double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of
     return (double)(ns * scale);
 }
 
-static void blend(float *value, float now, uint32_t told)
+static void blend(float *value, float now, uint32_t samples)
 {
     float old = load(value);
-    if (old <= 0 || (told < ALWAYS && now < old)) /* the first one may have brought code there */
+    if (old <= 0 || (samples < ALWAYS && now < old)) /* the first one may have brought code there */
         store(value, now);
-    else if (told >= ALWAYS)
+    else if (samples >= ALWAYS)
         store(value, old + (now < old ? WEIGHT_LESS : WEIGHT) * ((now < MOST_TIMES * old ? now : MOST_TIMES * old) - old));
 }
 
@@ -123,7 +123,24 @@ static void compare(struct tsr_classes *classes, const struct tsr_class *entry, 
     }
 }
 
-void tsr_class_tell(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns)
+static void lower(const struct tsr_classes *classes, struct tsr_class *entry, uint32_t gpu, float ns)
+{
+    float known = entry ? known_ns(classes, entry, gpu) : 0;
+    if (entry && (known <= 0 || ns < known))
+        store(&entry->ns[gpu], ns);
+}
+
+void tsr_class_bound(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns)
+{
+    float now = ns > 1 ? (float)ns : 1;
+    if (of->function && load(&of->function->ns[gpu]) <= 0)
+        __atomic_store_n(&of->function->threads, of->threads, __ATOMIC_RELAXED);
+    if (of->function && __atomic_load_n(&of->function->threads, __ATOMIC_RELAXED) == of->threads)
+        lower(classes, of->function, gpu, now);
+    lower(classes, of->shape, gpu, now);
+}
+
+void tsr_class_report(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns)
 {
     float now = ns > 1 ? (float)ns : 1;
     if (of->function) {
@@ -132,9 +149,9 @@ void tsr_class_tell(struct tsr_classes *classes, const struct tsr_class_of *of, 
     }
     if (!of->shape)
         return;
-    uint32_t told = __atomic_load_n(&of->shape->told[gpu], __ATOMIC_RELAXED);
-    blend(&of->shape->ns[gpu], now, told);
-    __atomic_store_n(&of->shape->told[gpu], told + 1, __ATOMIC_RELAXED);
-    if (told >= 2)
+    uint32_t samples = __atomic_load_n(&of->shape->samples[gpu], __ATOMIC_RELAXED);
+    blend(&of->shape->ns[gpu], now, samples);
+    __atomic_store_n(&of->shape->samples[gpu], samples + 1, __ATOMIC_RELAXED);
+    if (samples >= 2)
         compare(classes, of->shape, gpu);
 }

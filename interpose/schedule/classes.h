@@ -1,11 +1,11 @@
 /*
  * How long launches of a class take on each GPU. A class is a function with a shape (grid, block, dynamic shared memory).
  *
- * Some launches are samples: the first ones of a class on a GPU, and then ever rarer ones; somebody measures them (record/timing.h) and tells.
+ * Some launches are samples: the first ones of a class on a GPU, and then ever rarer ones; somebody measures them (record/timing.h) and reports.
  * Of what was never measured there is an estimate: from the class on another GPU and how the GPUs' times compare; else from the function's
  * other classes, by their threads; else from the bytes that the launch touches.
  *
- * Any number of threads look up and ask; one at a time tells. No locks, and no memory but what is given. Counts are evidence, not accounts: what two
+ * Any number of threads look up and ask; one at a time reports. No locks, and no memory but what is given. Counts are evidence, not accounts: what two
  * threads count at once may be lost. With TSR_CLASSES classes no more are remembered: launches of others are estimated by their function.
  */
 #ifndef TSR_SCHEDULE_CLASSES_H
@@ -20,11 +20,11 @@
 #define TSR_CLASS_PROBES 16u
 
 struct tsr_class {
-    uint64_t key;             /* atomic; 0: free */
-    uint32_t threads;         /* of its grid, at most 2^32 - 1; its first launch's */
-    uint32_t asked[TSR_GPUS]; /* relaxed; launches */
-    uint32_t told[TSR_GPUS];  /* relaxed; samples */
-    float ns[TSR_GPUS];       /* relaxed */
+    uint64_t key;                /* atomic; 0: free */
+    uint32_t threads;            /* of its grid, at most 2^32 - 1; its first launch's */
+    uint32_t launches[TSR_GPUS]; /* relaxed */
+    uint32_t samples[TSR_GPUS];  /* relaxed */
+    float ns[TSR_GPUS];          /* relaxed */
 };
 
 struct tsr_classes {
@@ -50,7 +50,10 @@ bool tsr_class_is_due(const struct tsr_class_of *of, uint32_t gpu);
 /* A launch that touches so many bytes. */
 double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint64_t bytes);
 
+/* A launch took at most that: what else ran beside it made it longer. One thread at a time. */
+void tsr_class_bound(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns);
+
 /* What a sample took. One thread at a time. */
-void tsr_class_tell(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns);
+void tsr_class_report(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns);
 
 #endif

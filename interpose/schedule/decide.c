@@ -95,22 +95,22 @@ static bool in_library_call(const struct tsr_rule *rule)
 static bool holds_now(const struct tsr_rule *rule, const struct tsr_function_record *function,
                       const struct tsr_decide_launch *launch, uint64_t number)
 {
-    const struct tsr_policy_rule *told = &rule->told;
+    const struct tsr_policy_rule *spec = &rule->spec;
     uint32_t conditions = rule->per_launch;
     if (launch->graph &&
         (conditions & (TSR_POLICY_BLOCKS | TSR_POLICY_BLOCK_THREADS | TSR_POLICY_THREADS | TSR_POLICY_LIBRARY_CALL)))
         return false;
-    if ((conditions & TSR_POLICY_BLOCKS) && !within(told->blocks, product(launch->grid)))
+    if ((conditions & TSR_POLICY_BLOCKS) && !within(spec->blocks, product(launch->grid)))
         return false;
-    if ((conditions & TSR_POLICY_BLOCK_THREADS) && !within(told->block_threads, product(launch->block)))
+    if ((conditions & TSR_POLICY_BLOCK_THREADS) && !within(spec->block_threads, product(launch->block)))
         return false;
-    if ((conditions & TSR_POLICY_THREADS) && !within(told->threads, product(launch->grid) * product(launch->block)))
+    if ((conditions & TSR_POLICY_THREADS) && !within(spec->threads, product(launch->grid) * product(launch->block)))
         return false;
-    if ((conditions & TSR_POLICY_STREAM) && tsr_stream_number(launch->stream) != told->stream)
+    if ((conditions & TSR_POLICY_STREAM) && tsr_stream_number(launch->stream) != spec->stream)
         return false;
-    if ((conditions & TSR_POLICY_NTH) && (told->nth_every ? number % told->nth_every : number) != told->nth_offset)
+    if ((conditions & TSR_POLICY_NTH) && (spec->nth_every ? number % spec->nth_every : number) != spec->nth_offset)
         return false;
-    if ((conditions & TSR_POLICY_SHARE) && tsr_decide_draw(told->seed, function->name_hash, number) >= told->share)
+    if ((conditions & TSR_POLICY_SHARE) && tsr_decide_draw(spec->seed, function->name_hash, number) >= spec->share)
         return false;
     return !(conditions & TSR_POLICY_LIBRARY_CALL) || in_library_call(rule);
 }
@@ -181,7 +181,7 @@ static bool is_due(struct tsr_session *session, uint32_t every)
 
 static int32_t device_of(const struct tsr_rules *rules, const struct tsr_rule *rule)
 {
-    return rule ? rule->told.device : rules->default_device;
+    return rule ? rule->spec.device : rules->default_device;
 }
 
 static void log_first(const struct tsr_rules *rules, const struct tsr_function_record *function, const struct tsr_rule *rule,
@@ -191,7 +191,7 @@ static void log_first(const struct tsr_rules *rules, const struct tsr_function_r
         return;
     const char *name = function->name ? TSR_KERNEL_NAME(function->name) : "(unknown)";
     if (rule)
-        tsr_warn("%s: line %u of the policy holds, GPU %u", name, rule->told.line, device);
+        tsr_warn("%s: line %u of the policy holds, GPU %u", name, rule->spec.line, device);
     else
         tsr_warn("%s: no rule of the policy holds, GPU %u", name, device);
 }
@@ -199,7 +199,7 @@ static void log_first(const struct tsr_rules *rules, const struct tsr_function_r
 static void log_given(const struct tsr_rules *rules, const struct tsr_rule *rule, const struct tsr_decide_launch *launch,
                       uint32_t device)
 {
-    uint32_t line = rule ? rule->told.line : 0, number = tsr_stream_number(launch->stream);
+    uint32_t line = rule ? rule->spec.line : 0, number = tsr_stream_number(launch->stream);
     if (!rules->log_decisions)
         return;
     if (device_of(rules, rule) == TSR_POLICY_BY_THREAD)

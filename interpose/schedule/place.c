@@ -7,21 +7,22 @@
 
 #define GAP_WEIGHT 2.0    /* of time for which a GPU waits for others: */
 #define GAP_LEADS 8.0     /* up to so many leads, or one that has long had nothing to do would never get anything */
-#define WAY_BACK 2.0      /* a copy, and one back */
-#define TEAR_BYTES 32.0   /* of a short chain's results, on their way back: what they gain is little */
-#define EVERY 256u        /* launches between comparisons of the ways */
+#define ROUND_TRIP 2.0      /* a copy, and one back */
+#define TEAR_BYTES 32.0   /* of a short chain's results, on their return trip: what they gain is little */
+#define EVERY 256u        /* launches between comparisons of the strategies */
 #define FADES 0.9         /* what came before a comparison, at the next one */
 #define AHEAD 0.9         /* who ends so much earlier is ahead */
 #define AHEAD_FOR 3u      /* comparisons, before launches follow */
 #define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
 #define TICKET_SPREAD 40503u
-#define HELD_UP_NS 10e3   /* a shorter wait of the host tells only that the work was done */
-#define LEAST_GIVEN_NS 1e6 /* work that tells something of the pace */
+#define HELD_UP_NS 10e3   /* a shorter wait of the host shows only that the work was done */
+#define LEAST_GIVEN_NS 1e6 /* work from which something is learnt of the pace */
 #define PACE_WEIGHT 0.3
 #define SURE 0.1 /* share of the work that predictions may err by for other reasons */
 #define SLOWEST 4.0
 
-_Static_assert(TSR_PLACE_COURSES == sizeof((struct tsr_place *)0)->courses / sizeof(struct tsr_place_course), "courses");
+_Static_assert(TSR_PLACE_TIMELINES == sizeof((struct tsr_place *)0)->timelines / sizeof(struct tsr_place_timeline),
+               "timelines");
 _Static_assert(TSR_PLACE_KNOWN == sizeof((struct tsr_place *)0)->known / sizeof(struct tsr_place_known), "known");
 _Static_assert(TSR_PLACE_PARTS == sizeof((struct tsr_place_launch *)0)->parts / sizeof(struct tsr_place_part), "parts");
 
@@ -34,7 +35,7 @@ struct option {
     bool copies; /* something, constants too */
 };
 
-/* What a launch reads, in one course. */
+/* What a launch reads, in one timeline. */
 struct read {
     double done_ns;
     uint64_t bytes;
@@ -43,9 +44,9 @@ struct read {
 
 struct question {
     const struct tsr_place *place;
-    const struct tsr_place_course *course;
+    const struct tsr_place_timeline *timeline;
     const struct tsr_place_launch *launch;
-    const struct tsr_place_habit *habit; /* of a chain that it opens; NULL: not known, or none */
+    const struct tsr_place_history *history; /* of a chain that it opens; NULL: not known, or none */
     double now_ns, after_ns;
     bool constants; /* count */
     uint32_t count, last;
@@ -74,14 +75,14 @@ void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *opt
     memset(place, 0, sizeof *place);
     place->options = *options;
     place->pace = 1;
-    place->way = options->ways & 1u << TSR_PLACE_STAY ? TSR_PLACE_STAY : TSR_PLACE_EARLIEST;
+    place->strategy = options->strategies & 1u << TSR_PLACE_STAY ? TSR_PLACE_STAY : TSR_PLACE_EARLIEST;
 }
 
 /* Copies into one GPU from another come one after the other. Writes when the links to the GPU have done, if asked. */
 static struct option look(const struct question *question, uint32_t gpu, double *links)
 {
     const struct tsr_place_link(*of)[TSR_GPUS] = question->place->options.links;
-    double free_ns = later(question->course->free_ns[gpu], later(question->now_ns, question->after_ns)), busy[TSR_GPUS];
+    double free_ns = later(question->timeline->free_ns[gpu], later(question->now_ns, question->after_ns)), busy[TSR_GPUS];
     struct option option = {.start_ns = free_ns};
     uint32_t used = 0;
     for (uint32_t i = 0; i < question->count; i++) {
@@ -90,7 +91,7 @@ static struct option look(const struct question *question, uint32_t gpu, double 
         double ready_ns = read->gpu == gpu ? read->done_ns : read->done_ns + link->fence_ns;
         if (!(read->holders >> gpu & 1)) {
             double copy_ns = (double)read->bytes * link->ns_per_byte;
-            double begin_ns = used >> read->gpu & 1 ? busy[read->gpu] : question->course->link_ns[gpu][read->gpu];
+            double begin_ns = used >> read->gpu & 1 ? busy[read->gpu] : question->timeline->link_ns[gpu][read->gpu];
             busy[read->gpu] = later(begin_ns, later(ready_ns, question->now_ns)) + copy_ns;
             used |= 1u << read->gpu;
             ready_ns = busy[read->gpu] + link->copy_ns;
@@ -101,7 +102,7 @@ static struct option look(const struct question *question, uint32_t gpu, double 
     }
     uint32_t home = question->place->options.home;
     if (question->constants && question->launch->constants[gpu] && gpu != home) {
-        double begin_ns = used >> home & 1 ? busy[home] : question->course->link_ns[gpu][home];
+        double begin_ns = used >> home & 1 ? busy[home] : question->timeline->link_ns[gpu][home];
         busy[home] = later(begin_ns, question->now_ns) + (double)question->launch->constants[gpu] * of[home][gpu].ns_per_byte;
         used |= 1u << home;
         option.start_ns = later(option.start_ns, busy[home] + of[home][gpu].copy_ns);
@@ -114,23 +115,43 @@ static struct option look(const struct question *question, uint32_t gpu, double 
     return option;
 }
 
-/* Of many GPUs those that hold nothing of it and were not used last differ in their clocks alone. */
+/* When what it reads could be on a GPU that has nothing of it. */
+static double arrival_ns(const struct question *question, uint32_t gpu)
+{
+    double arrival_ns = later(question->now_ns, question->after_ns);
+    for (uint32_t i = 0; i < question->count; i++) {
+        const struct read *read = &question->reads[i];
+        const struct tsr_place_link *link = &question->place->options.links[read->gpu][gpu];
+        arrival_ns =
+            later(arrival_ns, read->done_ns + link->fence_ns + link->copy_ns + (double)read->bytes * link->ns_per_byte);
+    }
+    return arrival_ns;
+}
+
+/* Of GPUs that differ in their clocks alone: the one that idles least before the launch, if any is free in time; else the first to be free. */
+static uint32_t best_fit(const struct question *question, uint32_t gpus)
+{
+    uint32_t best = (uint32_t)__builtin_ctz(gpus);
+    const double *free_ns = question->timeline->free_ns, arrival = arrival_ns(question, best);
+    for (uint32_t left = gpus & (gpus - 1); left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        bool idles_less = free_ns[best] <= arrival && free_ns[gpu] <= arrival && free_ns[gpu] > free_ns[best];
+        if (idles_less || (free_ns[best] > arrival && free_ns[gpu] < free_ns[best]))
+            best = gpu;
+    }
+    return best;
+}
+
+/* Of many GPUs those that hold nothing of it and were not used last are alike. */
 static uint32_t worth_a_look(const struct question *question, uint32_t allowed)
 {
     if ((uint32_t)__builtin_popcount(allowed) <= WIDE)
         return allowed;
-    uint32_t some = 1u << question->last | 1u << question->place->options.home, best = TSR_GPUS;
-    double best_ns = 0;
+    uint32_t some = 1u << question->last | 1u << question->place->options.home;
     for (uint32_t i = 0; i < question->count; i++)
         some |= question->reads[i].holders;
     some &= allowed;
-    for (uint32_t left = allowed & ~some; left; left &= left - 1) {
-        uint32_t gpu = (uint32_t)__builtin_ctz(left);
-        double end_ns = later(question->course->free_ns[gpu], question->now_ns) + question->launch->ns[gpu];
-        if (best == TSR_GPUS || end_ns < best_ns)
-            best = gpu, best_ns = end_ns;
-    }
-    return best == TSR_GPUS ? some : some | 1u << best;
+    return allowed == some ? some : some | 1u << best_fit(question, allowed & ~some);
 }
 
 /* What it leaves could be back home before one GPU would be done with it. */
@@ -139,7 +160,7 @@ static bool is_home_in_time(const struct question *question, uint32_t gpu, doubl
     const struct tsr_place_options *options = &question->place->options;
     const struct tsr_place_link *link = &options->links[gpu][options->home];
     double back_ns = link->fence_ns + link->copy_ns + (double)question->launch->written * link->ns_per_byte;
-    return !options->careful || gpu == options->home || finish_ns + back_ns <= question->course->single_ns;
+    return !options->careful || gpu == options->home || finish_ns + back_ns <= question->timeline->single_ns;
 }
 
 /* The GPU where it belongs. */
@@ -162,40 +183,40 @@ static double score_of(const struct question *question, const struct option *opt
 {
     const struct tsr_place_options *options = &question->place->options;
     double most_ns = GAP_LEADS * options->lead_ns, gap_ns = option->gap_ns < most_ns ? option->gap_ns : most_ns;
-    double score = option->finish_ns + WAY_BACK * option->pull_ns + GAP_WEIGHT * gap_ns;
+    double score = option->finish_ns + ROUND_TRIP * option->pull_ns + GAP_WEIGHT * gap_ns;
     return gpu == own ? score : score + 2 * options->links[own][gpu].fence_ns + options->lead_ns;
 }
 
 /* It opens a chain that was soon joined, whenever it was: torn off, it gains no more than its own work. */
 static bool is_short(const struct question *question)
 {
-    return question->habit && (double)question->habit->work_ns < question->place->options.lead_ns;
+    return question->history && (double)question->history->work_ns < question->place->options.lead_ns;
 }
 
-/* Its own GPU, and those for which it may leave it: the chain's work is worth its results' way back. */
+/* Its own GPU, and those for which it may leave it: the chain's work is worth its results' return trip. */
 static uint32_t worth_leaving(const struct question *question, uint32_t gpus, uint32_t own)
 {
     uint32_t some = 1u << own;
     for (uint32_t left = gpus & ~some; left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
         const struct tsr_place_link *link = &question->place->options.links[gpu][own];
-        double back_ns = link->fence_ns + link->copy_ns + TEAR_BYTES * (double)question->habit->bytes * link->ns_per_byte;
-        if ((double)question->habit->work_ns > back_ns)
+        double back_ns = link->fence_ns + link->copy_ns + TEAR_BYTES * (double)question->history->bytes * link->ns_per_byte;
+        if ((double)question->history->work_ns > back_ns)
             some |= 1u << gpu;
     }
     return some;
 }
 
-static uint32_t choose(const struct question *question, uint32_t way, uint32_t allowed, struct option *chosen)
+static uint32_t choose(const struct question *question, uint32_t strategy, uint32_t allowed, struct option *chosen)
 {
     struct option options[TSR_GPUS];
     uint32_t gpus = worth_a_look(question, allowed), best = TSR_GPUS, earliest = TSR_GPUS;
     for (uint32_t left = gpus; left; left &= left - 1)
         options[__builtin_ctz(left)] = look(question, (uint32_t)__builtin_ctz(left), NULL);
-    uint32_t own = way == TSR_PLACE_STAY ? own_of(question, options, gpus) : 0;
+    uint32_t own = strategy == TSR_PLACE_STAY ? own_of(question, options, gpus) : 0;
     double best_score = 0;
-    if (way == TSR_PLACE_STAY && is_short(question)) {
-        if (question->habit->returns && gpus >> question->last & 1)
+    if (strategy == TSR_PLACE_STAY && is_short(question)) {
+        if (question->history->returns && gpus >> question->last & 1)
             own = question->last;
         gpus = worth_leaving(question, gpus, own);
     }
@@ -206,7 +227,7 @@ static uint32_t choose(const struct question *question, uint32_t way, uint32_t a
             earliest = gpu;
         if (!is_home_in_time(question, gpu, finish_ns))
             continue;
-        double score = way == TSR_PLACE_STAY ? score_of(question, &options[gpu], gpu, own) : finish_ns;
+        double score = strategy == TSR_PLACE_STAY ? score_of(question, &options[gpu], gpu, own) : finish_ns;
         if (best == TSR_GPUS || score < best_score)
             best = gpu, best_score = score;
     }
@@ -220,9 +241,9 @@ static void ask(struct question *question, struct tsr_place *place, const struct
 {
     const struct tsr_place_known *last = known[TSR_PLACE_PARTS];
     question->place = place;
-    question->course = &place->courses[number];
+    question->timeline = &place->timelines[number];
     question->launch = launch;
-    question->now_ns = launch->now_ns + question->course->behind_ns;
+    question->now_ns = launch->now_ns + question->timeline->behind_ns;
     question->after_ns = launch->after_ns[number];
     question->constants = number == TSR_PLACE_ACTUAL;
     question->last = last ? last->gpu[number] : place->options.home;
@@ -233,7 +254,7 @@ static void ask(struct question *question, struct tsr_place *place, const struct
         if (!writer && number != TSR_PLACE_ACTUAL)
             continue;
         double shared_ns =
-            writer && launch->shared >> writer->gpu[number] & 1 ? question->course->free_ns[writer->gpu[number]] : 0;
+            writer && launch->shared >> writer->gpu[number] & 1 ? question->timeline->free_ns[writer->gpu[number]] : 0;
         question->reads[question->count++] = (struct read){
             .done_ns = writer ? later(writer->finish_ns[number], shared_ns) : 0,
             .bytes = part->bytes,
@@ -243,57 +264,57 @@ static void ask(struct question *question, struct tsr_place *place, const struct
     }
 }
 
-static double end_of(const struct tsr_place_course *course, uint32_t gpus)
+static double end_of(const struct tsr_place_timeline *timeline, uint32_t gpus)
 {
     double end_ns = 0;
     for (uint32_t gpu = 0; gpu < gpus; gpu++)
-        end_ns = later(end_ns, course->free_ns[gpu]);
+        end_ns = later(end_ns, timeline->free_ns[gpu]);
     return end_ns;
 }
 
 double tsr_place_end(const struct tsr_place *place)
 {
-    return end_of(&place->courses[TSR_PLACE_ACTUAL], place->options.gpus);
+    return end_of(&place->timelines[TSR_PLACE_ACTUAL], place->options.gpus);
 }
 
 struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place)
 {
     uint32_t gpus = place->options.gpus;
     return (struct tsr_guard_clocks){.single_ns = place->single_ns,
-                                     .end_ns = end_of(&place->courses[TSR_PLACE_ACTUAL], gpus),
-                                     .promised_ns = end_of(&place->courses[place->way], gpus)};
+                                     .end_ns = end_of(&place->timelines[TSR_PLACE_ACTUAL], gpus),
+                                     .promised_ns = end_of(&place->timelines[place->strategy], gpus)};
 }
 
 /* What has been gained is not to be lost again, but for the slack. */
 static void tighten(struct tsr_place *place)
 {
-    for (uint32_t number = 0; number < TSR_PLACE_COURSES; number++) {
-        struct tsr_place_course *course = &place->courses[number];
-        double most_ns = end_of(course, place->options.gpus) + place->options.slack_ns;
-        if (course->single_ns > most_ns)
-            course->single_ns = most_ns;
+    for (uint32_t number = 0; number < TSR_PLACE_TIMELINES; number++) {
+        struct tsr_place_timeline *timeline = &place->timelines[number];
+        double most_ns = end_of(timeline, place->options.gpus) + place->options.slack_ns;
+        if (timeline->single_ns > most_ns)
+            timeline->single_ns = most_ns;
     }
 }
 
-/* Another way is followed when it has been ahead for some time. */
+/* Another strategy is followed when it has been ahead for some time. */
 static void compare(struct tsr_place *place)
 {
-    uint32_t best = place->way;
+    uint32_t best = place->strategy;
     tighten(place);
-    if (place->options.ways != (1u << TSR_PLACE_WAYS) - 1)
+    if (place->options.strategies != (1u << TSR_PLACE_STRATEGIES) - 1)
         return;
-    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
-        struct tsr_place_course *course = &place->courses[way];
-        double end_ns = end_of(course, place->options.gpus);
-        course->lost_ns = course->lost_ns * FADES + end_ns - course->checked_ns;
-        course->checked_ns = end_ns;
-        if (course->lost_ns < AHEAD * place->courses[best].lost_ns)
-            best = way;
+    for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
+        struct tsr_place_timeline *timeline = &place->timelines[strategy];
+        double end_ns = end_of(timeline, place->options.gpus);
+        timeline->lost_ns = timeline->lost_ns * FADES + end_ns - timeline->checked_ns;
+        timeline->checked_ns = end_ns;
+        if (timeline->lost_ns < AHEAD * place->timelines[best].lost_ns)
+            best = strategy;
     }
-    place->ahead = best == place->way ? 0 : place->ahead + 1;
+    place->ahead = best == place->strategy ? 0 : place->ahead + 1;
     if (place->ahead < AHEAD_FOR)
         return;
-    place->way = best;
+    place->strategy = best;
     place->ahead = 0;
 }
 
@@ -336,14 +357,14 @@ static void look_up(struct tsr_place *place, const struct tsr_place_launch *laun
     known[TSR_PLACE_PARTS] = find(place, launch->last);
 }
 
-/* The course goes on with the launch on the GPU. */
+/* The timeline goes on with the launch on the GPU. */
 static void advance(struct tsr_place *place, const struct question *question, uint32_t number, uint32_t gpu,
                     const struct option *option, struct tsr_place_known *const known[], struct tsr_place_known *own)
 {
-    struct tsr_place_course *course = &place->courses[number];
+    struct tsr_place_timeline *timeline = &place->timelines[number];
     if (option->copies)
-        look(question, gpu, course->link_ns[gpu]);
-    course->free_ns[gpu] = option->finish_ns;
+        look(question, gpu, timeline->link_ns[gpu]);
+    timeline->free_ns[gpu] = option->finish_ns;
     for (uint32_t i = 0; i < question->launch->part_count; i++)
         if (known[i])
             known[i]->holders[number] |= (uint16_t)(1u << gpu);
@@ -352,13 +373,13 @@ static void advance(struct tsr_place *place, const struct question *question, ui
     own->gpu[number] = (uint8_t)gpu;
 }
 
-/* It comes to the course. */
+/* It comes to the timeline. */
 static void begin(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t number,
                   struct tsr_place_known *const known[])
 {
-    struct tsr_place_course *course = &place->courses[number];
+    struct tsr_place_timeline *timeline = &place->timelines[number];
     ask(question, place, launch, known, number);
-    course->single_ns = later(course->single_ns, question->now_ns) + launch->ns[place->options.home];
+    timeline->single_ns = later(timeline->single_ns, question->now_ns) + launch->ns[place->options.home];
 }
 
 void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch, struct tsr_place_choice *choice)
@@ -369,17 +390,17 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     struct option option;
     choice->own = (struct tsr_place_known){0};
     look_up(place, launch, known);
-    struct question question = {.habit = tsr_chain_habit(place, launch, &readers)};
-    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
-        if (!(place->options.ways >> way & 1))
+    struct question question = {.history = tsr_chain_history(place, launch, &readers)};
+    for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
+        if (!(place->options.strategies >> strategy & 1))
             continue;
-        begin(&question, place, launch, way, known);
-        uint32_t gpu = choose(&question, way, launch->allowed, &option);
-        advance(place, &question, way, gpu, &option, known, &choice->own);
+        begin(&question, place, launch, strategy, known);
+        uint32_t gpu = choose(&question, strategy, launch->allowed, &option);
+        advance(place, &question, strategy, gpu, &option, known, &choice->own);
     }
     begin(&question, place, launch, TSR_PLACE_ACTUAL, known);
-    choice->gpu = choose(&question, place->way, affordable(place, launch), &option);
-    uint32_t wanted = choice->own.gpu[place->way];
+    choice->gpu = choose(&question, place->strategy, affordable(place, launch), &option);
+    uint32_t wanted = choice->own.gpu[place->strategy];
     bool earning = choice->gpu == home && wanted != home;
     choice->fetches = earning && earns(place, launch, wanted) ? wanted : home;
     place->single_ns = later(place->single_ns, launch->now_ns + place->single_behind_ns) + launch->ns[home];
@@ -415,7 +436,7 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
 
 void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu)
 {
-    double *link_ns = &place->courses[TSR_PLACE_ACTUAL].link_ns[gpu][place->options.home];
+    double *link_ns = &place->timelines[TSR_PLACE_ACTUAL].link_ns[gpu][place->options.home];
     *link_ns = later(*link_ns, launch->now_ns) + constants_ns(place, launch, gpu);
     pay(place, launch, gpu);
 }
@@ -441,7 +462,7 @@ void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)
     double error_ns = at_ns - expected_ns(place, known);
     known->finish_ns[TSR_PLACE_ACTUAL] = at_ns;
     known->shift_ns = place->shift_ns[gpu] += error_ns;
-    place->courses[TSR_PLACE_ACTUAL].free_ns[gpu] = later(place->courses[TSR_PLACE_ACTUAL].free_ns[gpu] + error_ns, at_ns);
+    place->timelines[TSR_PLACE_ACTUAL].free_ns[gpu] = later(place->timelines[TSR_PLACE_ACTUAL].free_ns[gpu] + error_ns, at_ns);
 }
 
 /* Of all that was given since the last time. */
@@ -464,9 +485,9 @@ void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns,
     const struct tsr_place_known *known = find(place, ticket);
     if (!known)
         return;
-    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
-        struct tsr_place_course *course = &place->courses[way];
-        course->behind_ns = later(began_ns + course->behind_ns, known->finish_ns[way]) - ended_ns;
+    for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
+        struct tsr_place_timeline *timeline = &place->timelines[strategy];
+        timeline->behind_ns = later(began_ns + timeline->behind_ns, known->finish_ns[strategy]) - ended_ns;
     }
     place->single_behind_ns = later(began_ns + place->single_behind_ns, known->single_ns) - ended_ns;
     if (ended_ns - began_ns < HELD_UP_NS && expected_ns(place, known) <= ended_ns)
@@ -478,10 +499,10 @@ void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns,
 void tsr_place_held_up(struct tsr_place *place, double began_ns, double ended_ns)
 {
     uint32_t home = place->options.home;
-    double queue_ns = place->courses[TSR_PLACE_ACTUAL].free_ns[home] - ended_ns; /* that it can be ahead */
-    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
-        struct tsr_place_course *course = &place->courses[way];
-        course->behind_ns = later(began_ns + course->behind_ns, course->free_ns[home] - queue_ns) - ended_ns;
+    double queue_ns = place->timelines[TSR_PLACE_ACTUAL].free_ns[home] - ended_ns; /* that it can be ahead */
+    for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
+        struct tsr_place_timeline *timeline = &place->timelines[strategy];
+        timeline->behind_ns = later(began_ns + timeline->behind_ns, timeline->free_ns[home] - queue_ns) - ended_ns;
     }
     place->single_behind_ns = later(began_ns + place->single_behind_ns, place->single_ns - queue_ns) - ended_ns;
 }

@@ -55,28 +55,28 @@ static void choose_library_calls(const struct tsr_rules *rules, struct tsr_rule 
 {
     const char *name;
     for (uint32_t i = 1; tessera_library_call_name && (name = tessera_library_call_name(i)); i++)
-        if (matches(rules, rule->told.library_call, name))
+        if (matches(rules, rule->spec.library_call, name))
             rule->library_calls[i / 64] |= 1ull << (i % 64);
 }
 
 static void prepare(struct tsr_rules *rules, uint32_t number)
 {
     struct tsr_rule *rule = &rules->rules[number];
-    const struct tsr_policy_rule *told = &rule->told;
-    rule->per_launch = told->conditions & TSR_RULES_PER_LAUNCH;
-    bool numbers = told->conditions & (TSR_POLICY_NTH | TSR_POLICY_SHARE);
+    const struct tsr_policy_rule *spec = &rule->spec;
+    rule->per_launch = spec->conditions & TSR_RULES_PER_LAUNCH;
+    bool numbers = spec->conditions & (TSR_POLICY_NTH | TSR_POLICY_SHARE);
     rules->numbers |= numbers;
     if (numbers)
         rules->numbered[number / 64] |= 1ull << (number % 64);
-    rule->lane = tsr_session_lane(told->device);
-    rule->leaves = told->device != rules->home;
-    if (told->conditions & TSR_POLICY_PROCESS)
-        rule->holds_never = !in_this_process(rules, told->process);
-    if (told->conditions & TSR_POLICY_LIBRARY_CALL)
+    rule->lane = tsr_session_lane(spec->device);
+    rule->leaves = spec->device != rules->home;
+    if (spec->conditions & TSR_POLICY_PROCESS)
+        rule->holds_never = !in_this_process(rules, spec->process);
+    if (spec->conditions & TSR_POLICY_LIBRARY_CALL)
         choose_library_calls(rules, rule);
-    if ((told->conditions & TSR_POLICY_FUNCTION_REGEX) && !rule->holds_never &&
-        regcomp(&rule->regex, text_of(rules, told->function_regex), REG_EXTENDED | REG_NOSUB) != 0) {
-        tsr_error("the regular expression of line %u cannot be compiled; the rule is left out", told->line);
+    if ((spec->conditions & TSR_POLICY_FUNCTION_REGEX) && !rule->holds_never &&
+        regcomp(&rule->regex, text_of(rules, spec->function_regex), REG_EXTENDED | REG_NOSUB) != 0) {
+        tsr_error("the regular expression of line %u cannot be compiled; the rule is left out", spec->line);
         rule->holds_never = true;
     }
 }
@@ -96,7 +96,7 @@ static struct tsr_rules *copy(const struct tsr_policy_table *table, int32_t home
     memcpy(rules->text, table->text, text_bytes);
     rules->text[text_bytes - 1] = 0;
     for (uint32_t i = 0; i < count; i++)
-        rules->rules[i].told = table->rules[i];
+        rules->rules[i].spec = table->rules[i];
     rules->default_lane = tsr_session_lane(table->default_device);
     rules->default_leaves = table->default_device != home;
     rules->default_device = table->default_device;
@@ -129,7 +129,7 @@ struct tsr_rules *tsr_rules_create(const struct tsr_policy *policy)
 void tsr_rules_destroy(struct tsr_rules *rules)
 {
     for (uint32_t i = 0; rules && i < rules->count; i++)
-        if ((rules->rules[i].told.conditions & TSR_POLICY_FUNCTION_REGEX) && !rules->rules[i].holds_never)
+        if ((rules->rules[i].spec.conditions & TSR_POLICY_FUNCTION_REGEX) && !rules->rules[i].holds_never)
             regfree(&rules->rules[i].regex);
     free(rules);
 }
@@ -157,16 +157,16 @@ static bool function_matches(const struct tsr_rules *rules, uint32_t glob, const
 static bool may_hold(const struct tsr_rules *rules, const struct tsr_rule *rule, const struct tsr_function_record *function,
                      const struct names *names)
 {
-    const struct tsr_policy_rule *told = &rule->told;
+    const struct tsr_policy_rule *spec = &rule->spec;
     const char *name = names->mangled;
     if (rule->holds_never)
         return false;
-    if ((told->conditions & TSR_POLICY_FUNCTION) && !function_matches(rules, told->function, names))
+    if ((spec->conditions & TSR_POLICY_FUNCTION) && !function_matches(rules, spec->function, names))
         return false;
-    if ((told->conditions & TSR_POLICY_FUNCTION_REGEX) && regexec(&rule->regex, name, 0, NULL, 0) != 0)
+    if ((spec->conditions & TSR_POLICY_FUNCTION_REGEX) && regexec(&rule->regex, name, 0, NULL, 0) != 0)
         return false;
-    return !(told->conditions & TSR_POLICY_MODULE) ||
-           (function->module && module_matches(rules, told->module, function->module));
+    return !(spec->conditions & TSR_POLICY_MODULE) ||
+           (function->module && module_matches(rules, spec->module, function->module));
 }
 
 /* The memory that the names lie in; NULL: the function has only the driver's. */

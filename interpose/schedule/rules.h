@@ -26,7 +26,7 @@ struct tsr_function_record;
 struct tsr_lane_client;
 
 struct tsr_rule {
-    struct tsr_policy_rule told;
+    struct tsr_policy_rule spec;
     uint32_t per_launch; /* of its conditions */
     bool holds_never;    /* not in this process, or not understood */
     regex_t regex;

@@ -12,7 +12,11 @@ from tests.sample import sampled
 
 TRIES = 3  # other work on the machine makes a run look slower
 SCALE = Path(__file__).parents[2] / "scripts" / "bench" / "scale"
-WANTED = [(4, "streams", 3.5), (4, "requests", 3.3), (8, "streams", 6.5), (8, "requests", 6.5), (8, "guidance-4", 3.0)]
+WANTED = [
+    *[(2, "server", 1.85), (4, "server", 3.5), (8, "server", 6.5), (16, "server", 13)],
+    *[(4, "streams", 3.5), (8, "streams", 6.5), (4, "requests", 3.3), (8, "requests", 6.5)],
+    *[(8, "guidance-2", 1.8), (8, "guidance-4", 3.4), (16, "guidance-4", 3.4)],
+]
 
 
 @pytest.mark.parametrize(("gpus", "program", "wanted"), sampled(WANTED, []))

@@ -42,8 +42,8 @@ TEST(shapes_of_a_function_have_times_of_their_own)
 {
     start();
     struct tsr_class_of small = of(1, 10), large = of(1, 1000), other = of(2, 10);
-    tsr_class_tell(&classes, &small, 0, 5e3);
-    tsr_class_tell(&classes, &large, 0, 80e3);
+    tsr_class_report(&classes, &small, 0, 5e3);
+    tsr_class_report(&classes, &large, 0, 80e3);
     CHECK(is_about(tsr_class_ns(&classes, &small, 0, 0), 5e3));
     CHECK(is_about(tsr_class_ns(&classes, &large, 0, 0), 80e3));
     CHECK(is_about(tsr_class_ns(&classes, &other, 0, 10000000), 12e3)); /* by its bytes */
@@ -55,12 +55,12 @@ TEST(a_new_shape_is_estimated_by_its_threads_and_another_gpu_by_how_it_compares)
     start();
     struct tsr_class_of known = of(1, 100), larger = of(1, 200), elsewhere = of(3, 7);
     for (unsigned i = 0; i < 3; i++) {
-        tsr_class_tell(&classes, &known, 0, 10e3);
-        tsr_class_tell(&classes, &known, 1, 20e3);
+        tsr_class_report(&classes, &known, 0, 10e3);
+        tsr_class_report(&classes, &known, 1, 20e3);
     }
     CHECK(is_about(tsr_class_ns(&classes, &larger, 0, 0), 20e3));
     CHECK(is_about(tsr_class_ns(&classes, &larger, 1, 0), 40e3));
-    tsr_class_tell(&classes, &elsewhere, 0, 50e3);
+    tsr_class_report(&classes, &elsewhere, 0, 50e3);
     CHECK(is_about(tsr_class_ns(&classes, &elsewhere, 1, 0), 100e3));
 }
 
@@ -68,13 +68,31 @@ TEST(what_interrupts_a_sample_does_not_count_for_long)
 {
     start();
     struct tsr_class_of some = of(1, 100);
-    tsr_class_tell(&classes, &some, 0, 900e3); /* the first one may load code */
+    tsr_class_report(&classes, &some, 0, 900e3); /* the first one may load code */
     for (unsigned i = 0; i < 10; i++)
-        tsr_class_tell(&classes, &some, 0, 10e3);
-    tsr_class_tell(&classes, &some, 0, 5e9);
+        tsr_class_report(&classes, &some, 0, 10e3);
+    tsr_class_report(&classes, &some, 0, 5e9);
     CHECK(tsr_class_ns(&classes, &some, 0, 0) < 18e3);
     for (unsigned i = 0; i < 20; i++)
-        tsr_class_tell(&classes, &some, 0, 10e3);
+        tsr_class_report(&classes, &some, 0, 10e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+}
+
+TEST(what_ran_beside_other_work_is_a_bound)
+{
+    start();
+    struct tsr_class_of some = of(1, 100);
+    tsr_class_bound(&classes, &some, 0, 90e3); /* better than nothing */
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 90e3));
+    tsr_class_report(&classes, &some, 0, 10e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+    for (unsigned i = 0; i < 10; i++)
+        tsr_class_bound(&classes, &some, 0, 400e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+    tsr_class_bound(&classes, &some, 1, 400e3); /* as on the other GPU */
+    CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 10e3));
+    tsr_class_bound(&classes, &some, 1, 8e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 8e3));
     CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
 }
 
@@ -82,7 +100,7 @@ TEST(a_full_table_still_knows_functions)
 {
     start();
     struct tsr_class_of first = of(1, 1), last = first;
-    tsr_class_tell(&classes, &first, 0, 33e3);
+    tsr_class_report(&classes, &first, 0, 33e3);
     for (uint32_t blocks = 2; blocks < 4 * TSR_CLASSES; blocks++)
         last = of(1, blocks);
     CHECK(classes.used <= TSR_CLASSES && classes.used > TSR_CLASSES / 2);

@@ -16,9 +16,10 @@
 static struct tsr_place place; /* large */
 static uint64_t tickets;
 
-static void start_with(uint32_t gpus, double bytes_per_ns, uint32_t ways)
+static void start_with(uint32_t gpus, double bytes_per_ns, uint32_t strategies)
 {
-    struct tsr_place_options options = {.gpus = gpus, .ways = ways, .lead_ns = 500 * US, .slack_ns = 10 * MS, .careful = true};
+    struct tsr_place_options options = {
+        .gpus = gpus, .strategies = strategies, .lead_ns = 500 * US, .slack_ns = 10 * MS, .careful = true};
     for (uint32_t i = 0; i < TSR_GPUS * TSR_GPUS; i++)
         options.links[i / TSR_GPUS][i % TSR_GPUS] = (struct tsr_place_link){8 * US, 3 * US, 1 / bytes_per_ns};
     tsr_place_init(&place, &options);
@@ -134,7 +135,7 @@ TEST(a_slower_gpu_gets_less)
     CHECK(share[0] > 1900 && share[0] < 2100);
 }
 
-TEST(who_stays_goes_home_and_ways_go_on)
+TEST(who_stays_goes_home_and_timelines_go_on)
 {
     start(2, NVLINK);
     for (unsigned i = 0; i < 100; i++) {
@@ -142,8 +143,8 @@ TEST(who_stays_goes_home_and_ways_go_on)
         launch.stays = true;
         CHECK_EQ(go(&launch, NULL).gpu, 0);
     }
-    CHECK(place.courses[TSR_PLACE_ACTUAL].free_ns[0] == 100 * MS);
-    CHECK(place.courses[TSR_PLACE_STAY].free_ns[0] < 60 * MS);
+    CHECK(place.timelines[TSR_PLACE_ACTUAL].free_ns[0] == 100 * MS);
+    CHECK(place.timelines[TSR_PLACE_STAY].free_ns[0] < 60 * MS);
 }
 
 TEST(what_is_late_moves_what_comes_after_it_once)
@@ -227,11 +228,16 @@ static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second
     return tickets;
 }
 
-static void start_chains(uint64_t bytes)
+static void start_chains_on(uint32_t gpus, uint64_t bytes)
 {
-    start(2, NVLINK);
+    start(gpus, NVLINK);
     result = bytes;
     pulls = 0;
+}
+
+static void start_chains(uint64_t bytes)
+{
+    start_chains_on(2, bytes);
 }
 
 /* A chain, and beside it again and again one of `length` launches that begins with nothing fresh and that it needs next. */
@@ -278,6 +284,32 @@ TEST(what_branches_off_stays_with_its_chain)
     }
     CHECK(pulls <= 1);
     CHECK(tsr_place_end(&place) < 0.55 * place.single_ns);
+}
+
+/* Steps of two branches on the GPUs. When all are done. */
+static double run_steps(uint32_t gpus)
+{
+    uint64_t input = 0;
+    start_chains_on(gpus, 8192);
+    for (unsigned step = 0; step < 10; step++) {
+        uint64_t ends[2];
+        for (unsigned branch = 0; branch < 2; branch++) {
+            ends[branch] = run_on(FIRST_OF_BRANCH, 7 * US, input, 0);
+            for (unsigned i = 0; i < 400; i++)
+                ends[branch] = run_on(OF_BRANCH, 7 * US, ends[branch], 0);
+        }
+        input = run_on(UPDATE, 7 * US, ends[0], ends[1]);
+    }
+    return tsr_place_end(&place);
+}
+
+TEST(gpus_that_are_not_needed_do_no_harm)
+{
+    double two_ns = run_steps(2);
+    CHECK(two_ns < 0.54 * place.single_ns);
+    CHECK(run_steps(16) <= two_ns);
+    for (uint32_t gpu = 2; gpu < 16; gpu++)
+        CHECK_EQ(place.decided[gpu], 0);
 }
 
 /* Steps of two branches, one of them longer. Each begins with a short chain of nothing fresh, and then the step's input. */
@@ -407,7 +439,7 @@ TEST(who_looks_at_each_launch_alone_loses_and_who_is_careful_does_not)
     CHECK(tempt(true) > 0.97);
 }
 
-/* ---- what waits tell of times ---- */
+/* ---- what is learnt of times from waits ---- */
 
 /* Work at home, of which each piece really takes `real` times what was measured, and for which the host waits every ten. Returns the pace. */
 static double wait_often(double real)
@@ -461,10 +493,10 @@ TEST(a_full_queue_at_home_holds_up_only_who_fills_it)
         tsr_place_choose(&place, &launch, &choice);
         tsr_place_take(&place, &launch, &choice, 0, i + 1);
     }
-    place.courses[TSR_PLACE_EARLIEST].free_ns[0] = 5 * MS; /* half of it is elsewhere */
-    tsr_place_held_up(&place, 0, 4 * MS);                  /* the queue holds six launches */
-    CHECK(place.courses[TSR_PLACE_STAY].behind_ns == 0);
-    CHECK(place.courses[TSR_PLACE_EARLIEST].behind_ns == -4 * MS);
+    place.timelines[TSR_PLACE_EARLIEST].free_ns[0] = 5 * MS; /* half of it is elsewhere */
+    tsr_place_held_up(&place, 0, 4 * MS);                    /* the queue holds six launches */
+    CHECK(place.timelines[TSR_PLACE_STAY].behind_ns == 0);
+    CHECK(place.timelines[TSR_PLACE_EARLIEST].behind_ns == -4 * MS);
     CHECK(place.single_behind_ns == 0);
 }
 

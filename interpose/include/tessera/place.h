@@ -3,22 +3,22 @@
  * The process that launches asks it, and so do simulations in Python, which see the same functions through cffi.
  *
  * It keeps a virtual clock per GPU and per link. A launch starts when its GPU has done what it was given, when the writers of what it
- * reads are done, and when what its GPU does not hold has been copied. There are two ways to choose:
+ * reads are done, and when what its GPU does not hold has been copied. There are two strategies:
  *
  * - STAY: a launch belongs to the GPU that lacks least of what it reads of freshly made bytes; if nothing is fresh, to the GPU of its
- *   stream's last launch. It leaves only if it ends elsewhere earlier by `lead_ns` and the way there and back. The time for which a GPU
+ *   stream's last launch. It leaves only if it ends elsewhere earlier by `lead_ns` and the round trip. The time for which a GPU
  *   would wait for others in order to run it counts twice more, for it is lost to what comes later. What opens a chain of launches
  *   that was joined after less than a lead's work, whenever it was (schedule/chains.h), belongs where the chain beside it is, and leaves
- *   only if that work is worth its results' way back.
+ *   only if that work is worth its results' return trip.
  * - EARLIEST: it goes where it ends first. Better for programs that are one chain with short branches, worse for all with independent
  *   work further away: that is torn apart.
  *
- * Both are run along in virtual time (a *course* each), with every launch; launches follow the one that gets ahead, STAY until then. In
+ * Both are simulated in virtual time with every launch (a *timeline* each); launches follow the one that gets ahead, STAY until then. In
  * either, a launch leaves home only if its results could be back home by the time at which one GPU, alone, would have them: so no chain of
  * choices, each of which looks good, ends later than everything at home. What was gained before may be lost again up to `slack_ns`.
  *
- * The ways are run along as if bytes of long ago (constants) were everywhere. Really, they are copied as credit allows: the time of each
- * launch that stays home although it would run elsewhere in the way that is followed. So all copying of constants together takes no longer
+ * The strategies are simulated as if bytes of long ago (constants) were everywhere. Really, they are copied as credit allows: the time of each
+ * launch that stays home although it would run elsewhere under the strategy that is followed. So all copying of constants together takes no longer
  * than the work that not having them has kept home. They are fetched behind such launches' backs, or pulled by the first that can pay.
  *
  * Measured times are a little too long, as what measures takes time itself. How much, shows where the host waits for work that all ran at home.
@@ -37,9 +37,9 @@
 #define TSR_PLACE_PARTS 12u   /* of what a launch reads */
 #define TSR_PLACE_KNOWN 8192u /* a power of two: launches that are remembered */
 #define TSR_PLACE_CHAINS 2048u
-#define TSR_PLACE_HABITS 2048u
+#define TSR_PLACE_HISTORIES 2048u
 
-/* What programs' processes and simulations give the rule and the guard, unless told otherwise. The first is the default of TESSERA_LEAD. */
+/* What programs' processes and simulations give the rule and the guard, unless set otherwise. The first is the default of TESSERA_LEAD. */
 #define TSR_PLACE_LEAD_NS 500000u
 #define TSR_PLACE_SLACK_NS 10000000u
 #define TSR_PLACE_FENCE_NS 8000u
@@ -52,8 +52,8 @@
 #define TSR_GUARD_BUDGET_NS 3000000u
 
 /* cffi: begin */
-enum tsr_place_way { TSR_PLACE_STAY, TSR_PLACE_EARLIEST, TSR_PLACE_WAYS };
-enum { TSR_PLACE_ACTUAL = 2, TSR_PLACE_COURSES = 3 }; /* the courses: one of each way, and what happens */
+enum tsr_place_strategy { TSR_PLACE_STAY, TSR_PLACE_EARLIEST, TSR_PLACE_STRATEGIES };
+enum { TSR_PLACE_ACTUAL = 2, TSR_PLACE_TIMELINES = 3 }; /* the timelines: one of each strategy, and what happens */
 
 struct tsr_place_link {
     double fence_ns; /* until the other GPU sees that work is done */
@@ -63,7 +63,7 @@ struct tsr_place_link {
 
 struct tsr_place_options {
     uint32_t gpus, home;
-    uint32_t ways; /* set of those that may be followed */
+    uint32_t strategies; /* set of those that may be followed */
     double lead_ns, slack_ns;
     bool careful;                        /* home in time, as above */
     struct tsr_place_link links[16][16]; /* from, to */
@@ -80,19 +80,19 @@ struct tsr_place_launch {
     uint64_t like; /* the same for launches that are the same to a program that repeats itself; 0: nothing is known of it */
     uint64_t last; /* of its stream's last launch; 0: none */
     double now_ns; /* of the host */
-    double after_ns[3]; /* by course: it comes after work that is done then, whatever it reads */
+    double after_ns[3]; /* by timeline: it comes after work that is done then, whatever it reads */
     double ns[16];      /* its time, by GPU */
     uint64_t written;
     uint64_t constants[16]; /* bytes that each GPU lacks */
     uint32_t allowed;       /* set of GPUs */
     uint32_t
         shared; /* set of those that have work of other streams, too, and do it side by side: what was given first is not done first */
-    bool stays; /* it really goes home, whatever the ways say */
+    bool stays; /* it really goes home, whatever the strategies say */
     uint32_t part_count;
     struct tsr_place_part parts[12]; /* TSR_PLACE_PARTS */
 };
 
-/* A launch that others may read from. By course. */
+/* A launch that others may read from. By timeline. */
 struct tsr_place_known {
     uint64_t ticket;
     double finish_ns[3], single_ns, shift_ns;
@@ -107,19 +107,19 @@ struct tsr_place_chain {
     uint64_t number; /* from 1 on, as they begin */
     uint64_t into;   /* the one into which it was joined; 0: into none */
     uint64_t beside; /* that of the launch before its first one; 0: none */
-    uint64_t key;    /* of its habit */
+    uint64_t key;    /* of its history */
     uint64_t bytes;  /* that others read of it */
     double work_ns;
 };
 
 /* What chains that begin in the same place are like. */
-struct tsr_place_habit {
+struct tsr_place_history {
     uint64_t key; /* 0: none */
     float work_ns, bytes;
     bool returns; /* the last one was joined into the chain beside it */
 };
 
-/* Where a launch should go. The rest is for who tells where it went. */
+/* Where a launch should go. The rest is for who reports where it went. */
 struct tsr_place_choice {
     uint32_t gpu;
     uint32_t fetches; /* the GPU to which its constants are to be copied in the background, if it goes home; home: to none */
@@ -133,35 +133,35 @@ struct tsr_place_answer {
     uint64_t pulled;  /* bytes that it has to copy, constants too */
 };
 
-struct tsr_place_course {
+struct tsr_place_timeline {
     double free_ns[16];         /* when each GPU has done what it was given */
     double link_ns[16][16];     /* when each link has: to, from */
-    double behind_ns;           /* what the host of this course lags behind the real one */
-    double single_ns;           /* when one GPU would have done it all; at most slack_ns after the course */
+    double behind_ns;           /* what the host of this timeline lags behind the real one */
+    double single_ns;           /* when one GPU would have done it all; at most slack_ns after the timeline */
     double lost_ns, checked_ns; /* its end's advance, the longer ago the less; and its end, when last compared */
 };
 
 struct tsr_place {
     struct tsr_place_options options;
-    struct tsr_place_course courses[3];
+    struct tsr_place_timeline timelines[3];
     double single_ns, single_behind_ns; /* the clock and the host of a machine with one GPU */
     double shift_ns[16];                /* what is known of each GPU's lateness */
     double credit_ns[16];               /* for copying constants */
     double pace;                        /* real over measured time of work, as seen where all of it ran at home */
     double given_ns;                    /* to GPUs since then; by measured times */
     bool given_away;                    /* some of it not to home */
-    uint32_t way, launches, ahead;      /* that is followed; since the last comparison; comparisons that another was ahead */
+    uint32_t strategy, launches, ahead; /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
     uint64_t chain_count;
-    struct tsr_place_chain chains[2048]; /* TSR_PLACE_CHAINS */
-    struct tsr_place_habit habits[2048]; /* TSR_PLACE_HABITS */
+    struct tsr_place_chain chains[2048];      /* TSR_PLACE_CHAINS */
+    struct tsr_place_history histories[2048]; /* TSR_PLACE_HISTORIES */
 };
 
 /*
  * The guard: is anything gained at all? Compares, window by window, when all would be done on one GPU with when it will be; where a
  * window is not won, all launches are issued at home for a time that grows with each such window. At once where much is lost. A rest goes on, too,
- * while the way that would be followed promises nothing.
+ * while the strategy that would be followed promises nothing.
  */
 struct tsr_guard_options {
     double window_ns, rest_ns, longest_rest_ns;
@@ -169,7 +169,7 @@ struct tsr_guard_options {
     double budget_ns; /* that a window may lose before it ends */
 };
 
-/* When all would be done on a machine with one GPU, will be done, and would be done in the way that is followed had it always been. */
+/* When all would be done on a machine with one GPU, will be done, and would be done under the strategy that is followed had it always been. */
 struct tsr_guard_clocks {
     double single_ns, end_ns, promised_ns;
 };
@@ -186,7 +186,7 @@ struct tsr_guard {
 #define TSR_PLACE_API __attribute__((visibility("default"))) /* exported by libtessera_place.so.1 only */
 
 TSR_PLACE_API void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *options);
-/* Where the launch should go. The ways' courses go on with it. */
+/* Where the launch should go. The strategies' timelines go on with it. */
 TSR_PLACE_API void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch,
                                     struct tsr_place_choice *choice);
 /* It was given to the GPU, which may be another one. ticket: its own; 0: nobody will wait for it. */
@@ -196,10 +196,10 @@ TSR_PLACE_API struct tsr_place_answer tsr_place_take(struct tsr_place *place, co
 TSR_PLACE_API void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu);
 /* A launch was seen to end. */
 TSR_PLACE_API void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
-/* The host began to wait for a launch, and went on. If it was not held up, that tells only that the launch ended no later. */
+/* The host began to wait for a launch, and went on. If it was not held up, that shows only that the launch ended no later. */
 TSR_PLACE_API void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
 /*
- * Giving the home GPU a launch held the host up: its queue was full. In a course in which it has less to do there, the host is not, or less.
+ * Giving the home GPU a launch held the host up: its queue was full. In a timeline in which it has less to do there, the host is not, or less.
  */
 TSR_PLACE_API void tsr_place_held_up(struct tsr_place *place, double began_ns, double ended_ns);
 /* When a launch will be done; 0: it is not remembered. */
