@@ -23,6 +23,7 @@ from controlplane.live.runs import Device, Kernel, Run
 from controlplane.live.view import NOTHING, lines
 from controlplane.policy import Launches
 from controlplane.policy.table import RuleUse
+from tests import schemas
 from tests.command import TESSERA, TESSERA_RUN, with_native, with_project
 
 COUNTED = Launches({0: 1000, 1: 2500}, 40, {"ranges": 30, "capture": 10}, 7, 1, rules=(RuleUse(4, 2500), RuleUse(5, 0)))
@@ -111,7 +112,9 @@ def test_a_run_is_found_while_it_goes_on(
 ) -> None:
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
     assert main(["top", "--json"]) == 0
-    (found,) = (each for each in json.loads(capsys.readouterr().out)["runs"] if each["pid"] == running.pid)
+    printed = json.loads(capsys.readouterr().out)
+    schemas.check("top", printed)
+    (found,) = (each for each in printed["runs"] if each["pid"] == running.pid)
     assert found["command"].startswith(f"{sys.executable} -c")
     assert [(each["launches"], each["name"]) for each in found["devices"]] == [(0, "NVIDIA H200"), (3, "NVIDIA H200")]
     assert [(each["name"], each["device"], each["launches"]) for each in found["kernels"]] == [("turn", 1, 3)]
