@@ -499,7 +499,8 @@ def _report(
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
         from controlplane.report import text as report_text
 
-        screen.show(f"\n{NAME}: {report_text.to_text(outcome.report)}", sys.stderr)
+        virtual = emulation is not None and options.host_time != "real"
+        screen.show(f"\n{NAME}: {report_text.to_text(outcome.report, is_virtual=virtual)}", sys.stderr)
 
 
 def _write_statistics(output: Output, text: str) -> None:
