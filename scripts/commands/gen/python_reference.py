@@ -25,16 +25,14 @@ def signature(function: Callable[..., object]) -> str:
     return f"({', '.join(parts)}) -> {found.return_annotation}"
 
 
-def table() -> str:
+def listing() -> str:
     functions = ((name, getattr(tessera, name)) for name in tessera.__all__)
-    rows = (
-        (f"`{name}{signature(each)}`", " ".join((inspect.getdoc(each) or "").split()))
+    return "\n".join(
+        f"```py\n{name}{signature(each)}\n```\n\n{' '.join((inspect.getdoc(each) or '').split())}\n"
         for name, each in functions
         if inspect.isfunction(each)
     )
-    cells = (tuple(cell.replace("|", "\\|") for cell in row) for row in rows)
-    return "".join(["| function | |\n", "|---|---|\n", *(f"| {first} | {last} |\n" for first, last in cells)])
 
 
 def main(words: Sequence[str]) -> int:
-    return generate(__name__, __doc__, words, PAGE, {"functions": table()})
+    return generate(__name__, __doc__, words, PAGE, {"functions": listing()})
