@@ -50,8 +50,8 @@ def page(profile: Profile, planned: Sequence[Placement], requests: int, title: s
     """HTML. requests: so many at a time; 0: as the program does. title: if the profile has none; name: of its file."""
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
     from controlplane.report.page.draw import draw
+    from controlplane.simulate.comparison import compare
     from controlplane.simulate.load import Load
-    from controlplane.simulate.ways import compare
 
     count = max(OPERATIONS // len(profile.iteration.operations), LEAST, 3 * requests)
     load = Load(min(count, 400), (), requests, profile.iteration.threads)
