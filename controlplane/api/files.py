@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from controlplane.plan.planfile import Plan
     from controlplane.profile.model import Profile
     from controlplane.report.statistics import Report
+    from controlplane.simulate.comparison import Compared
     from controlplane.simulate.place import Placement
-    from controlplane.simulate.ways import Compared
 
 FRAME_PIXELS = 640
 
@@ -144,8 +144,8 @@ def read_plan(file: str | PathLike[str]) -> Plan:
 
 def simulate(profile: Profile, requests: int | None = None, plan: Plan | None = None) -> Compared:
     """What the placements would bring. requests: so many at a time (default: as the program does)."""
+    from controlplane.simulate.comparison import compare
     from controlplane.simulate.load import Load
-    from controlplane.simulate.ways import compare
 
     load = Load(0, threads=profile.iteration.threads) if requests is None else Load(0, (), requests)
     return compare(profile, load, _placements(profile, plan))
