@@ -7,8 +7,13 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptxtools.errors import ConfigError
+
+if TYPE_CHECKING:
+    from controlplane.graph.study import Study
+    from controlplane.observe.trace import Trace
 
 MOST_GPUS = 16
 
@@ -32,20 +37,10 @@ def _gpus(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    # numpy and all that uses it: only where it is needed, so that other commands start quickly.
-    from controlplane.analysis.analyst import Analyst
-    from controlplane.analysis.cache import Cache
-    from controlplane.analysis.pool import Pool
     from controlplane.graph import output, page, text
-    from controlplane.graph.recorded import read_program
-    from controlplane.graph.study import study
-    from controlplane.graph.versions import dependencies
     from controlplane.observe import trace
-    from ptxtools.machine.consent import Consent
 
-    loaded = trace.load(options.trace, options.process)
-    program = read_program(loaded, Analyst(Cache(complain=_say), Pool()), Consent.OPEN, _say)
-    found = study(dependencies(program), options.gpus)
+    found = study_of(trace.load(options.trace, options.process), options.gpus)
     if options.json:
         print(json.dumps(output.to_json(found), indent=2))
         return 0
@@ -55,6 +50,21 @@ def run(options: argparse.Namespace) -> int:
         _write("--html", options.html, [page.draw(found, options.trace.name)])
     print(text.to_text(found))
     return 0
+
+
+def study_of(loaded: Trace, gpus: int) -> Study:
+    """Errors: ConfigError, of a trace without parameters."""
+    # numpy and all that uses it: only where it is needed, so that other commands start quickly.
+    from controlplane.analysis.analyst import Analyst
+    from controlplane.analysis.cache import Cache
+    from controlplane.analysis.pool import Pool
+    from controlplane.graph.recorded import read_program
+    from controlplane.graph.study import study
+    from controlplane.graph.versions import dependencies
+    from ptxtools.machine.consent import Consent
+
+    program = read_program(loaded, Analyst(Cache(complain=_say), Pool()), Consent.OPEN, _say)
+    return study(dependencies(program), gpus)
 
 
 def _write(option: str, file: Path, lines: Iterable[str]) -> None:

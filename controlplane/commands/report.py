@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from ptxtools.errors import ConfigError
 
 if TYPE_CHECKING:
     from controlplane.profile.model import Profile
+    from controlplane.simulate.place import Placement
 
 TRACE = b"TSRTRACE"
 PLAN = b'"tessera.plan/'
@@ -33,23 +35,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    profile, plan, name = _of(options)
+    profile = on_devices(profile, options.devices)
+    planned = [] if plan is None else [planned_by(plan, profile)]
+    try:
+        options.output.write_text(page(profile, planned, options.requests or 0, options.file.name, name))
+    except OSError as error:
+        raise ConfigError(f"-o {options.output}: {error.strerror}", expected="a writable file") from error
+    print(f"wrote {options.output}: open it in a browser")
+    return 0
+
+
+def page(profile: Profile, planned: Sequence[Placement], requests: int, title: str, name: str) -> str:
+    """HTML. requests: so many at a time; 0: as the program does. title: if the profile has none; name: of its file."""
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
     from controlplane.report.page.draw import draw
     from controlplane.simulate.comparison import compare
     from controlplane.simulate.load import Load
 
-    profile, plan, name = _of(options)
-    profile = on_devices(profile, options.devices)
-    planned = [] if plan is None else [planned_by(plan, profile)]
-    count = max(OPERATIONS // len(profile.iteration.operations), LEAST, 3 * (options.requests or 0))
-    load = Load(min(count, 400), (), options.requests or 0, profile.iteration.threads)
-    found = compare(profile, load, planned, keep=True)
-    try:
-        options.output.write_text(draw(found, profile.program or options.file.name, name))
-    except OSError as error:
-        raise ConfigError(f"-o {options.output}: {error.strerror}", expected="a writable file") from error
-    print(f"wrote {options.output}: open it in a browser")
-    return 0
+    count = max(OPERATIONS // len(profile.iteration.operations), LEAST, 3 * requests)
+    load = Load(min(count, 400), (), requests, profile.iteration.threads)
+    return draw(compare(profile, load, planned, keep=True), profile.program or title, name)
 
 
 def _of(options: argparse.Namespace) -> tuple[Profile, Path | None, str]:

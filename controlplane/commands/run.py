@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from controlplane.run.planned import Planned
 
 NAME = "tessera-run"
+PLACES = "--policy, --gpus or --emulate"
 JSON, STATS, PROFILE = "--json ", "--stats=", "--profile "  # before the name of a file
 
 
@@ -199,6 +200,11 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
         help="print what ran where (emulated GPUs, policy) to standard error",
     )
     group.add_argument("--json", metavar="FILE", type=Path, help="write what ran where to a file")
+    group.add_argument(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="answer Prometheus while the program runs, on the loopback interface (docs/metrics.md)",
+    )
 
 
 def _add_checks(group: argparse._ArgumentGroup) -> None:
@@ -280,6 +286,8 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
     if options.strict and policy is None and not _is_checked(options):
         raise ConfigError("--strict is about rules and checks", expected="--policy, --check-writes or --check-accesses")
+    if options.metrics is not None and policy is None and emulation is None:
+        raise ConfigError("--metrics reads counters of policies and emulated GPUs", expected=PLACES)
     outputs = _outputs(options)
     for output in outputs:
         output.check()
@@ -442,6 +450,11 @@ def _execute(
             )
             layers.append(observation.change(options.timing, parameters=options.trace_parameters))
         layers.append(present().change())
+        if options.metrics is not None:
+            from controlplane.run.metrics import Metrics  # only here: it is rare
+
+            address = stack.enter_context(Metrics(options.metrics)).address
+            print(f"{NAME}: metrics at {address}", file=sys.stderr)
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None or policy is None else redirection.launches()
         report = None if observation is None else observation.finish()
@@ -539,7 +552,8 @@ def _report(
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
         from controlplane.report import text as report_text
 
-        screen.show(f"\n{NAME}: {report_text.to_text(outcome.report)}", sys.stderr)
+        virtual = emulation is not None and options.host_time != "real"
+        screen.show(f"\n{NAME}: {report_text.to_text(outcome.report, is_virtual=virtual)}", sys.stderr)
 
 
 def _write_statistics(output: Output, text: str) -> None:

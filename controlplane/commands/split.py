@@ -28,6 +28,7 @@ VALUED = (  # whose value is the next word
     "--profile",
     "--disassemble",
     "--timing",
+    "--metrics",
     "--json",
     "--check-seed",
     "--check-most",

@@ -53,7 +53,8 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"report": asdict(statistics), "launches": [asdict(row) for row in rows]}, indent=2))
         return 0
-    print(report_text.to_text(statistics))
+    virtual = any(traced.process.own_gpu_clock for traced in loaded.processes)
+    print(report_text.to_text(statistics, is_virtual=virtual))
     if rows:
         print("\n".join(listing.to_text(rows)))
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,9 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """pid: of tessera-run. seconds: since it began. virtual_ns: None: real GPUs. counted: None: there is no policy."""
+    """pid: of tessera-run. seconds: since it began; started_s: when, since 1970. virtual_ns: None: real GPUs. counted:
+    None: there is no policy.
+    """
 
     pid: int
     command: str
@@ -54,6 +57,7 @@ class Run:
     devices: tuple[Device, ...]
     kernels: tuple[Kernel, ...] = ()
     counted: Launches | None = None
+    started_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +68,12 @@ class _Process:
     told: Mapping[str, str]  # the variables above
 
 
-def runs() -> list[Run]:
-    """The oldest first."""
+def runs(only: int | None = None) -> list[Run]:
+    """The oldest first. only: of this tessera-run."""
     by_owner: dict[int, list[_Process]] = {}
     for process in _processes():
         found = [PLACE.fullmatch(path) for path in process.told.values()]
-        for owner in {int(each[1]) for each in found if each}:
+        for owner in {int(each[1]) for each in found if each and only in (None, int(each[1]))}:
             by_owner.setdefault(owner, []).append(process)
     read = (_run(owner, processes) for owner, processes in by_owner.items())
     return sorted((each for each in read if each is not None), key=lambda each: (-each.seconds, each.pid))
@@ -108,14 +112,14 @@ def _run(owner: int, processes: list[_Process]) -> Run | None:
     try:
         machine = _contents(told, MACHINE)
         table = _contents(told, POLICY)
-        seconds = _age(owner)
+        seconds, started_s = _age(owner)
     except OSError:
         return None  # it ends just now
     counted = None if table is None else _counted(table)
     virtual_ns, devices, kernels = (None, (), ()) if machine is None else _machine(machine)
     if not devices and counted is not None:
         devices = tuple(Device(number, "", launches) for number, launches in counted.by_device.items())
-    return Run(owner, " ".join(program.command), seconds, virtual_ns, devices, kernels, counted)
+    return Run(owner, " ".join(program.command), seconds, virtual_ns, devices, kernels, counted, started_s)
 
 
 def _contents(told: Mapping[str, str], name: str) -> bytes | None:
@@ -125,9 +129,11 @@ def _contents(told: Mapping[str, str], name: str) -> bytes | None:
     return Path(told[name]).read_bytes()
 
 
-def _age(pid: int) -> float:
+def _age(pid: int) -> tuple[float, float]:
+    """Seconds since the process began, and from 1970 until then."""
     started = int(_after_name(Path(f"/proc/{pid}"))[19]) / TICKS_PER_S
-    return max(float(Path("/proc/uptime").read_text().split()[0]) - started, 0.0)
+    age = max(float(Path("/proc/uptime").read_text().split()[0]) - started, 0.0)
+    return age, round(time.time() - age, 2)
 
 
 def _machine(data: bytes) -> tuple[int | None, tuple[Device, ...], tuple[Kernel, ...]]:

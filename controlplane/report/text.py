@@ -6,18 +6,23 @@ from controlplane.report.statistics import CallReport, KernelReport, Report
 
 LARGEST_KERNELS = 20
 LARGEST_ROWS = 10
+CLOCKS = "times on the GPU are virtual time; those of calls and of the host's waiting are this machine's"
 DEINITIALIZED = 4  # CUresult of calls while the process ends, which nobody misses
 
 
-def to_text(report: Report) -> str:
-    """Tables of launches, kernels, copies and waiting; parts about which there is nothing to say are left out."""
+def to_text(report: Report, *, is_virtual: bool = False) -> str:
+    """Tables of launches, kernels, copies and waiting; parts about which there is nothing to say are left out.
+
+    is_virtual: times on the GPU are by another clock than those of calls.
+    """
     if not report.processes:
         return (
             "no process used CUDA where the shim could see it: the program used no GPU, or it reached the driver "
             "in a way of its own\n"
         )
     parts = (part(report) for part in (_launches, _kernels, _copies, _pulls, _waiting, _failures, _programs))
-    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+    clocks = f"  {CLOCKS}\n" if is_virtual and report.launches.total else ""
+    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n" + clocks
 
 
 def _launches(report: Report) -> list[str]:

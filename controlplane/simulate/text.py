@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from controlplane.base.tables import amount, duration, table
 from controlplane.profile.model import Profile, Source
 from controlplane.profile.scale import error_of
@@ -66,7 +68,46 @@ def notes(of: Compared) -> list[str]:
     return found
 
 
-def to_json(of: Compared) -> dict[str, object]:
+class LinkJson(TypedDict):
+    """What goes from one GPU to another, -1: the host."""
+
+    source: int
+    target: int
+    bytes_per_s: int
+
+
+class PlacementJson(TypedDict):
+    """One placement. period_ns: from one request's end to the next one's. gain: times the home GPU alone. latency_ns:
+    p50, p90, p99, from arrival to end; empty where nobody waits. busy: share of the time in which each GPU runs
+    something. launches: on each GPU. moved_bytes: by request.
+    """
+
+    name: str
+    requests_per_s: float
+    period_ns: int
+    gain: float
+    latency_ns: dict[str, int]
+    busy: list[float]
+    launches: list[int]
+    moved_bytes: int
+    links: list[LinkJson]
+
+
+class ComparedJson(TypedDict):
+    """A simulation. operations: in one iteration. gpus: the type of each. requests: that were simulated; at_a_time: how
+    many at once, 0: as the program does. error: of times that were scaled, by type of GPU.
+    """
+
+    operations: int
+    gpus: list[str]
+    requests: int
+    at_a_time: int
+    placements: list[PlacementJson]
+    error: dict[str, float]
+    notes: list[str]
+
+
+def to_json(of: Compared) -> ComparedJson:
     machine = of.profile.machine
     return {
         "operations": len(of.profile.iteration.operations),

@@ -19,7 +19,7 @@ from controlplane.simulate.load import Load
 from controlplane.simulate.place import Fixed
 from controlplane.simulate.result import simulate
 from controlplane.simulate.work import work_of
-from tests.plan import profiles
+from tests.profile import by_hand as profiles
 from tests.sample import sampled
 
 STEP_NS = 50e6  # between looks

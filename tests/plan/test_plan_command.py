@@ -17,6 +17,7 @@ from controlplane.simulate.place import Fixed
 from controlplane.simulate.result import simulate
 from controlplane.simulate.work import work_of
 from ptxtools.errors import ConfigError
+from tests import schemas
 from tests.profile import by_hand as profiles
 
 
@@ -29,6 +30,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object
     assert main(["plan", *words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert isinstance(found, dict)
+    schemas.check("plan", found)
     return found
 
 

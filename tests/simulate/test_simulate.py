@@ -24,6 +24,7 @@ from controlplane.simulate.place import Placement
 from controlplane.simulate.result import Result, simulate
 from controlplane.simulate.work import work_of
 from ptxtools.errors import ConfigError
+from tests import schemas
 from tests.simulate.programs import SIZE, STEP, chain, machine
 
 
@@ -197,7 +198,9 @@ def test_the_command_says_what_each_placement_gives(profile: str, capsys: pytest
     assert "4 at a time, 10 operations each, on NVIDIA H200, NVIDIA L40S" in shown
     assert "times on NVIDIA L40S are scaled from another GPU: +-" in shown
     assert main(["simulate", profile, "--json"]) == 0
-    assert [each["name"] for each in json.loads(capsys.readouterr().out)["placements"]] == [
+    found = json.loads(capsys.readouterr().out)
+    schemas.check("simulate", found)
+    assert [each["name"] for each in found["placements"]] == [
         "GPU 0 alone",
         "router",
         "rule",

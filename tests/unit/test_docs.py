@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import shlex
 import subprocess
 from functools import cache
@@ -136,3 +137,13 @@ def test_the_quick_start_works(native_build: Path, tmp_path: Path) -> None:
         said += done.stderr
     assert (tmp_path / "run.json.gz").stat().st_size > 1000
     assert "matched no launch" not in said
+
+
+def test_what_a_page_would_load_from_elsewhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        '<link href="https://a.example/f.css" rel="stylesheet"><a href="https://b.example">x</a>'
+        '<script src="//c.example/s.js"></script><link rel="canonical" href="https://d.example/">'
+    )
+    (tmp_path / "site.css").write_text("a { background: url(https://e.example/p.png) } b { background: url(q.png) }")
+    found = runpy.run_path(str(ROOT / "scripts" / "docs"))["loaded_from_elsewhere"](tmp_path)
+    assert [re.sub(r".*//(\w).*", r"\1", each) for each in found] == ["a", "c", "e"]

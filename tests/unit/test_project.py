@@ -39,6 +39,18 @@ def test_the_options_table_is_current() -> None:
     output("scripts/gen", "options", "--check")
 
 
+def test_the_table_of_metrics_is_current() -> None:
+    output("scripts/gen", "metrics", "--check")
+
+
+def test_the_list_of_functions_is_current() -> None:
+    output("scripts/gen", "python-reference", "--check")
+
+
+def test_schemas_are_current() -> None:
+    output("scripts/gen", "schemas", "--check")
+
+
 def test_the_tables_of_the_command_line_are_current() -> None:
     output("scripts/gen", "command-line", "--check")
 

@@ -131,6 +131,10 @@ def test_tklqt_is_start_on_the_gpu_less_start_of_the_call() -> None:
     assert result.launches.tklqt_ns == 4 * 7500
     assert "TKLQT) 30.000 us, 7.500 us per launch" in report_text.to_text(result)
     assert "estimated from 2 measured" in report_text.to_text(result)
+    assert "virtual" not in report_text.to_text(result)
+    assert report_text.to_text(result, is_virtual=True).endswith(
+        "times on the GPU are virtual time; those of calls and of the host's waiting are this machine's\n"
+    )
 
 
 def test_a_gpu_clock_of_its_own_gives_no_queue_time() -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from controlplane.live.runs import Device, Kernel, Run
 from controlplane.live.view import NOTHING, lines
 from controlplane.policy import Launches
 from controlplane.policy.table import RuleUse
+from tests import schemas
 from tests.command import TESSERA, TESSERA_RUN, with_native, with_project
 
 COUNTED = Launches({0: 1000, 1: 2500}, 40, {"ranges": 30, "capture": 10}, 7, 1, rules=(RuleUse(4, 2500), RuleUse(5, 0)))
@@ -90,15 +92,16 @@ def running(native_build: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str
         "version: 1\ndevices: {home: 0, executors: [1]}\nmemory: {place: follow}\n"
         'rules:\n  - {match: {function: "*"}, device: 1}\n'
     )
-    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy)]
+    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy), "--metrics", "0"]
     environment = with_native(native_build / "native") | with_project()
     command += ["--", sys.executable, "-c", PROGRAM]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe) as run:
+    with subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as run:
         assert run.stdout is not None
         assert run.stdout.readline() == "ready\n"
         yield run
-        run.communicate("\n", timeout=60)
+        if run.returncode is None:
+            run.communicate("\n", timeout=60)
 
 
 def test_a_run_is_found_while_it_goes_on(
@@ -109,13 +112,28 @@ def test_a_run_is_found_while_it_goes_on(
 ) -> None:
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
     assert main(["top", "--json"]) == 0
-    (found,) = (each for each in json.loads(capsys.readouterr().out)["runs"] if each["pid"] == running.pid)
+    printed = json.loads(capsys.readouterr().out)
+    schemas.check("top", printed)
+    (found,) = (each for each in printed["runs"] if each["pid"] == running.pid)
     assert found["command"].startswith(f"{sys.executable} -c")
     assert [(each["launches"], each["name"]) for each in found["devices"]] == [(0, "NVIDIA H200"), (3, "NVIDIA H200")]
     assert [(each["name"], each["device"], each["launches"]) for each in found["kernels"]] == [("turn", 1, 3)]
     assert found["counted"]["by_device"] == {"0": 0, "1": 3}
     assert main(["top", "--once", "--every", "0.1"]) == 0
     assert "launches by rule: line 5: 3" in capsys.readouterr().out
+
+
+def test_prometheus_is_answered_while_it_goes_on(running: subprocess.Popen[str]) -> None:
+    assert running.stderr is not None
+    address = running.stderr.readline().removeprefix("tessera-run: metrics at ").strip()
+    with urllib.request.urlopen(address, timeout=20) as answer:
+        told = answer.read().decode()
+    assert 'tessera_launches_total{gpu="1"} 3.0\n' in told
+    assert 'tessera_rule_launches_total{line="5"} 3.0\n' in told
+    assert f'tessera_run_info{{command="{sys.executable} -c' in told
+    running.communicate("\n", timeout=60)
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(address, timeout=20)
 
 
 def test_on_a_terminal_it_goes_on_until_ctrl_c(running: subprocess.Popen[str], native_build: Path) -> None:

@@ -29,6 +29,7 @@ from controlplane.observe.report import report
 from controlplane.observe.stats import Statistics
 from controlplane.observe.tracefile import CHUNK_HEADER, FILE_HEADER, Fact, RecordsOf, TraceReader, file_header, pack
 from ptxtools.errors import ConfigError
+from tests import schemas
 from tests.command import with_native
 from tests.trace_events import check_trace_events
 
@@ -390,6 +391,7 @@ def test_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert any("plain (captured)" in line for line in listed)
     assert main(["trace", "show", str(tmp_path / "t"), "--json", "--kernel", "*axpy*", "--limit", "5"]) == 0
     data = json.loads(capsys.readouterr().out)
+    schemas.check("trace", data)
     assert data["report"]["launches"]["total"] == 2
     [launch] = data["launches"]
     assert (launch["kernel"], launch["at_ns"], launch["gpu_ns"], launch["queue_ns"]) == (

@@ -1,0 +1,1 @@
+"""Tessera for Python programs and notebooks: what `import tessera` offers."""
