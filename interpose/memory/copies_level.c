@@ -15,6 +15,7 @@
 #include "memory/home.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
+#include "memory/staging.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -44,7 +45,7 @@ static int by_number(const void *a, const void *b)
 
 static bool may_move(const struct tsr_copies *copies)
 {
-    return !copies->fixed && copies->bytes > TSR_ARENA_PAGE;
+    return !copies->fixed && copies->bytes > TSR_ARENA_PAGE && !tsr_staging_concerns(copies);
 }
 
 /* What should move, and how many bytes that are. NULL: no memory, or none. */

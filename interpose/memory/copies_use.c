@@ -15,6 +15,7 @@
 #include "memory/pairs.h"
 #include "memory/pull_seen.h"
 #include "memory/relay.h"
+#include "memory/staging.h"
 #include "object/session.h"
 
 #define CELLS_PER_TOUCH 2u /* that a touch may add to a directory; twice as many if an extent's beginning cuts its rows */
@@ -259,6 +260,18 @@ static void note_sharers_locked(const struct tsr_copies *copies, const struct ts
     }
 }
 
+/* The host owns what is used. */
+static void note_staged_locked(struct tsr_copies *copies, const struct inquiry *inquiry)
+{
+    const struct tsr_copies_use *use = inquiry->use;
+    if (use->lane)
+        tsr_staging_used_away_locked(copies);
+    else if (inquiry->waits.asker.own)
+        tsr_staging_used_away_locked(copies);
+    else if (use->cause != TSR_PULL_CONSTANT)
+        tsr_staging_used_locked(copies, inquiry->waits.asker.queue, use->cause == TSR_PULL_LAUNCH && !use->everything);
+}
+
 /* In a pool: the use has its ticket. */
 static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
@@ -267,6 +280,8 @@ static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use
     *(writes ? &copies->written_by[gpu] : &copies->read_by[gpu]) = use->ticket;
     if (use->writes)
         copies->written_at = tsr_copies_uses;
+    if (tsr_staging_concerns(copies))
+        note_staged_locked(copies, inquiry);
 }
 
 /* False: the use's GPU cannot use the extent (result), or has no copy of it yet (waits.missing). */
@@ -275,6 +290,7 @@ static bool is_usable_locked(struct tsr_copies *copies, const struct tsr_use *us
     uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
     bool wants = tsr_owners_have_begun() && wants_own_locked(copies, use, inquiry, gpu);
     copies->used_at[gpu] = tsr_copies_uses;
+    wants |= copies->staged.moving;
     if (inquiry->use->lane && (copies->fixed || copies->refused >> gpu & 1))
         inquiry->result = CUDA_ERROR_NOT_SUPPORTED;
     else if (!(copies->replicas.ready >> gpu & 1) || wants)
@@ -366,6 +382,9 @@ static void ask_everything_locked(struct inquiry *inquiry)
 {
     struct tsr_directory_listener waits = {.pull = ignore_pull, .wait = note_wait, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++)
+        if (tsr_copies_all.data[i]->staged.moving)
+            inquiry->waits.missing = tsr_copies_all.data[i]->address;
+    for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_directory_ask_all(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], &waits);
 }
 
@@ -374,6 +393,8 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
     struct tsr_directory_listener pulls = {.pull = issue_pull, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         inquiry->copies = tsr_copies_all.data[i];
+        if (tsr_staging_concerns(inquiry->copies))
+            note_staged_locked(tsr_copies_all.data[i], inquiry);
         tsr_directory_gather(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], ticket, &pulls);
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     }
@@ -570,6 +591,8 @@ static CUresult pull_locked(struct inquiry *inquiry)
     add_lanes_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS)
         return inquiry->result;
+    if (tsr_owners_have_host() && !inquiry->use->lane && inquiry->hold)
+        tsr_staging_mark_locked(tsr_stream_named(inquiry->use->stream, inquiry->use->per_thread), inquiry->waits.asker.queue);
     uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
     note_shared_locked(inquiry, ticket);
     if (inquiry->use->ticket)

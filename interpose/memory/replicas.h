@@ -1,6 +1,7 @@
 /*
  * Physical memory of several GPUs for one extent of the arena. Each GPU that uses the extent has its own memory at the extent's address; the processes of these
- * GPUs also map each other's memory in windows (tessera/lane.h), between which pulls copy. Copy 0 is the home GPU's, copy n + 1 that of lane n. One
+ * GPUs also map each other's memory in windows (tessera/lane.h), between which pulls copy. Copy 0 is the home GPU's, copy n + 1 that of lane n; that of
+ * the host's rank (tsr_session_host), if there is one, is in host memory, which no GPU's kernels run beside. One
  * of them, home's unless there is a pool (owners.h), is its owner's, and there always is. All of it is created in the application's process and
  * outlives an executor. A GPU that has not used the extent has no memory for it; home then uses the owner's. Memory lock held.
  */

@@ -1,0 +1,43 @@
+/*
+ * What host memory owns in a pool (owners.h): the home GPU has copies of it, in what the pool leaves of that GPU to copies, and work there uses the copy. A launch
+ * that needs an extent which has none waits for it to be fetched, whole, by a copy engine beside the work before it; extents that
+ * launches will need next, as they did before (recurrence.h), are fetched ahead, a few at a time. To make room, the copy goes that will be used last;
+ * what it alone holds is written back first. Other GPUs use host memory through the link, and so does work that is no launch, and a
+ * launch whose extents do not all fit.
+ *
+ * What is mapped at an extent's address changes only when all work at home that has used it is complete. Streams are not asked for that: marks,
+ * events between a stream's uses of different extents, tell it.
+ *
+ * Memory that work of several streams or GPUs has used since its last mark changes only at a quiet moment. Locks: the memory lock, then the copies'.
+ */
+#ifndef TSR_MEMORY_STAGING_H
+#define TSR_MEMORY_STAGING_H
+
+#include "memory/copies_parts.h"
+#include "memory/owners.h"
+#include "object/session.h"
+
+static inline bool tsr_staging_concerns(const struct tsr_copies *copies)
+{
+    return tsr_owners_have_host() && copies->replicas.owner == tsr_session_host(tsr_session());
+}
+
+/* A use begins: what it asks for from now on stays until it has all. */
+void tsr_staging_begins(void);
+/* Memory lock. Gives home a copy of the extent. False: there is no room; it is used through the link. */
+bool tsr_staging_take(struct tsr_extent *extent);
+/* Fetches what launches will need, if there is room. The caller holds nothing. */
+void tsr_staging_look_ahead(void);
+
+/* Copies' lock. Work of a queue at home, or on another GPU, uses it; counts: it tells what launches use. */
+void tsr_staging_used_locked(struct tsr_copies *copies, uint32_t queue, bool counts);
+void tsr_staging_used_away_locked(struct tsr_copies *copies);
+/* The same, before the stream, which is held, is given more work: sets a mark if it is time. */
+void tsr_staging_mark_locked(CUstream named, uint32_t queue);
+/* All work is complete, and queues are forgotten. */
+void tsr_staging_settle_locked(struct tsr_copies *copies);
+
+void tsr_staging_context_gone(CUcontext context);
+void tsr_staging_forget(void);
+
+#endif
