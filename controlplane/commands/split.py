@@ -20,6 +20,7 @@ VALUED = (  # whose value is the next word
     "--policy",
     "--gpus",
     "--reserve",
+    "--host",
     "--order",
     "--host-time",
     "--trace",
