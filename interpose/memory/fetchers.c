@@ -35,13 +35,19 @@ static bool prepare(uint32_t number)
     return result == CUDA_SUCCESS;
 }
 
+static void add_bytes(void *context, const struct tsr_pull *pull)
+{
+    *(uint64_t *)context += tsr_pull_bytes(pull);
+}
+
+/* Bytes that home's copy does not hold. */
 static uint64_t lacking_locked(const struct tsr_copies *copies)
 {
-    struct tsr_survey survey = {0};
-    struct tsr_survey_of of = {.copies = 1};
+    uint64_t bytes = 0;
+    struct tsr_directory_listener listener = {.pull = add_bytes, .context = &bytes};
     struct tsr_use use = {.end = copies->bytes, .pulls = true};
-    tsr_directory_survey(&copies->directory, &use, &of, &survey);
-    return survey.constants[0];
+    tsr_directory_ask(&copies->directory, &use, &listener);
+    return bytes;
 }
 
 uint64_t tsr_fetcher_fetch(struct tsr_copies *copies)
