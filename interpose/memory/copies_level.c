@@ -175,6 +175,7 @@ void tsr_copies_level(void)
 {
     if (!tsr_copies_matter() || tsr_is_any_capture() || !tsr_memory_at_home())
         return;
+    tsr_staging_has_waited();
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();
     if (is_due_locked()) {

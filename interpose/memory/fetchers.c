@@ -5,6 +5,7 @@
 
 #include "driver/real.h"
 #include "memory/copies_parts.h"
+#include "memory/marks.h"
 #include "object/session.h"
 #include "order/order.h"
 
@@ -72,16 +73,16 @@ uint64_t tsr_fetcher_fetch(struct tsr_copies *copies)
     return bytes;
 }
 
-bool tsr_fetcher_is_idle_locked(uint32_t number)
+bool tsr_fetcher_is_idle_locked(uint32_t number, bool waits)
 {
-    return !fetchers[number].stream || tsr_real.cuEventQuery(fetchers[number].event) == CUDA_SUCCESS;
+    return !fetchers[number].stream || tsr_mark_is_past(fetchers[number].event, waits);
 }
 
 uint32_t tsr_fetchers_at_work_locked(void)
 {
     uint32_t count = 0;
     for (uint32_t number = 0; number < FETCHERS; number++)
-        count += !tsr_fetcher_is_idle_locked(number);
+        count += !tsr_fetcher_is_idle_locked(number, false);
     return count;
 }
 

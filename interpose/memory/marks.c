@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "driver/real.h"
+#include "times/clock.h"
 
 #define QUEUES 8u /* that are told apart; more are not marked */
 #define MARKS 32u /* of a queue, that are not complete; if there are more, the last one is set again, later */
@@ -51,10 +52,20 @@ static struct marked *make(uint32_t queue)
     return NULL;
 }
 
-/* Marks that are complete are no more. */
-static void look(struct marked *marked)
+bool tsr_mark_is_past(CUevent event, bool waits)
 {
-    while (marked->count && tsr_real.cuEventQuery(marked->marks[marked->first].event) == CUDA_SUCCESS) {
+    static struct tsr_times_driver driver; /* copies' lock */
+    if (!driver.event_query) {
+        driver.event_query = tsr_real.cuEventQuery;
+        tsr_times_find_emulator(&driver, tsr_real.cuGetExportTable);
+    }
+    return waits ? tsr_real.cuEventQuery(event) == CUDA_SUCCESS : tsr_times_is_past(&driver, event);
+}
+
+/* Marks that are complete are no more. */
+static void look(struct marked *marked, uint64_t use, bool waits)
+{
+    while (marked->count && marked->complete < use && tsr_mark_is_past(marked->marks[marked->first].event, waits)) {
         marked->complete = marked->marks[marked->first].use;
         marked->first = (marked->first + 1) % MARKS;
         marked->count--;
@@ -67,7 +78,7 @@ bool tsr_marks_set_locked(CUstream named, uint32_t queue, uint64_t use)
     if (!marked && !(marked = make(queue)))
         return false;
     if (marked->count == MARKS)
-        look(marked);
+        look(marked, UINT64_MAX, false);
     if (marked->count == MARKS)
         marked->count--;
     struct mark *mark = &marked->marks[(marked->first + marked->count) % MARKS];
@@ -90,11 +101,11 @@ bool tsr_marks_are_set_locked(uint32_t queue, uint64_t use)
     return marked && marked->set >= use;
 }
 
-bool tsr_marks_tell_complete_locked(uint32_t queue, uint64_t use)
+bool tsr_marks_tell_complete_locked(uint32_t queue, uint64_t use, bool waits)
 {
     struct marked *marked = find(queue);
     if (marked && marked->complete < use)
-        look(marked);
+        look(marked, use, waits);
     return marked && marked->complete >= use;
 }
 

@@ -13,8 +13,11 @@
 bool tsr_marks_set_locked(CUstream named, uint32_t queue, uint64_t use);
 /* Whether a mark for this use, or a later one, has been set. */
 bool tsr_marks_are_set_locked(uint32_t queue, uint64_t use);
-/* Whether the queue's work up to this use is complete, as far as marks tell. */
-bool tsr_marks_tell_complete_locked(uint32_t queue, uint64_t use);
+/* Whether the queue's work up to this use is complete, as far as marks tell. waits: the caller has nothing else to do, and asks until it is. */
+bool tsr_marks_tell_complete_locked(uint32_t queue, uint64_t use, bool waits);
+
+/* Whether an event has come to pass. */
+bool tsr_mark_is_past(CUevent event, bool waits);
 
 /* Queues are forgotten: their work is complete. */
 void tsr_marks_settle_locked(void);

@@ -92,13 +92,13 @@ void tsr_staging_settle_locked(struct tsr_copies *copies)
     copies->staged.several = copies->staged.arriving = false;
 }
 
-/* Complete, as far as is known. */
-static bool is_idle_locked(struct tsr_copies *copies)
+/* No work uses it, as far as is known; waits: as in marks.h. */
+static bool is_idle_locked(struct tsr_copies *copies, bool waits)
 {
     struct tsr_staged *staged = &copies->staged;
-    if (staged->used && !staged->several && tsr_marks_tell_complete_locked(staged->queue - 1, staged->used))
+    if (staged->used && !staged->several && tsr_marks_tell_complete_locked(staged->queue - 1, staged->used, waits))
         staged->used = 0;
-    if (!staged->used && staged->arriving && tsr_fetcher_is_idle_locked(staged->fetcher))
+    if (!staged->used && staged->arriving && tsr_fetcher_is_idle_locked(staged->fetcher, waits))
         staged->arriving = false;
     return !staged->used && !staged->several && !staged->arriving;
 }
@@ -140,7 +140,7 @@ static bool await_idle(struct tsr_copies *copies)
     for (;;) {
         pthread_mutex_lock(&tsr_copies_lock);
         struct tsr_staged staged = copies->staged;
-        bool idle = is_idle_locked(copies);
+        bool idle = is_idle_locked(copies, true);
         bool marked = !staged.used || tsr_marks_are_set_locked(staged.queue - 1, staged.used);
         pthread_mutex_unlock(&tsr_copies_lock);
         if (idle || tsr_os_monotonic_ns() >= deadline)
@@ -160,7 +160,7 @@ static bool await_idle(struct tsr_copies *copies)
 static bool begin_move(struct tsr_copies *copies)
 {
     pthread_mutex_lock(&tsr_copies_lock);
-    bool idle = is_idle_locked(copies) && !copies->staged.moving;
+    bool idle = is_idle_locked(copies, false) && !copies->staged.moving;
     copies->staged.moving |= idle;
     if (idle)
         tsr_copies_change(tsr_copies_state(copies));
@@ -254,7 +254,7 @@ static struct tsr_copies *choose_locked(const struct wanted *wanted)
             continue;
         uint64_t next = next_use_locked(copies), most = best ? next_use_locked(best) : 0;
         bool later = !best || next > most || (next == most && copies->used_at[HOME] < best->used_at[HOME]);
-        if (later && (!wanted->idle || is_idle_locked(copies)))
+        if (later && (!wanted->idle || is_idle_locked(copies, false)))
             best = copies;
     }
     return best;
@@ -328,7 +328,7 @@ static struct tsr_copies *next_missing_locked(uint64_t *when)
         if (!copies || is_at_home(copies) || copies->fixed)
             continue;
         *when = after;
-        return is_idle_locked(copies) ? copies : NULL;
+        return is_idle_locked(copies, false) ? copies : NULL;
     }
     return NULL;
 }
@@ -351,6 +351,14 @@ static bool fetch_one_ahead(void)
         return false;
     struct tsr_extent *extent = has_room(next->bytes) ? tsr_arena_find(next->address) : NULL;
     return extent && fetch(extent, true);
+}
+
+void tsr_staging_has_waited(void)
+{
+    if (!tsr_owners_have_host())
+        return;
+    __atomic_store_n(&due, 1, __ATOMIC_RELAXED);
+    tsr_staging_look_ahead();
 }
 
 void tsr_staging_look_ahead(void)

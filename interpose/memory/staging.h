@@ -28,6 +28,8 @@ void tsr_staging_begins(void);
 bool tsr_staging_take(struct tsr_extent *extent);
 /* Fetches what launches will need, if there is room. The caller holds nothing. */
 void tsr_staging_look_ahead(void);
+/* The program has waited for its GPU. */
+void tsr_staging_has_waited(void);
 
 /* Copies' lock. Work of a queue at home, or on another GPU, uses it; counts: it tells what launches use. */
 void tsr_staging_used_locked(struct tsr_copies *copies, uint32_t queue, bool counts);
