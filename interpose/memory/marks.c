@@ -15,7 +15,7 @@ struct mark {
 };
 
 struct marked {
-    bool used;
+    bool used, wanted;
     uint32_t queue;
     CUcontext context; /* of the events */
     uint64_t complete; /* up to this use */
@@ -43,6 +43,7 @@ static struct marked *make(uint32_t queue)
         if (!all[i].used && (!all[i].context || all[i].context == context)) {
             struct marked *made = &all[i];
             made->used = true;
+            made->wanted = false;
             made->queue = queue;
             made->context = context;
             made->complete = made->set = 0;
@@ -91,8 +92,24 @@ bool tsr_marks_set_locked(CUstream named, uint32_t queue, uint64_t use)
         return false;
     }
     mark->use = marked->set = use;
+    marked->wanted = false;
     marked->count++;
     return true;
+}
+
+void tsr_marks_want_locked(uint32_t queue)
+{
+    struct marked *marked = find(queue);
+    if (!marked)
+        marked = make(queue);
+    if (marked)
+        marked->wanted = true;
+}
+
+bool tsr_marks_are_wanted_locked(uint32_t queue)
+{
+    const struct marked *marked = find(queue);
+    return marked && marked->wanted;
 }
 
 bool tsr_marks_are_set_locked(uint32_t queue, uint64_t use)

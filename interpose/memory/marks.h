@@ -11,6 +11,9 @@
 
 /* The queue's work up to this use has been given to the stream, which is held. False: it could not be marked. */
 bool tsr_marks_set_locked(CUstream named, uint32_t queue, uint64_t use);
+/* What the queue is given next should come after a mark. */
+void tsr_marks_want_locked(uint32_t queue);
+bool tsr_marks_are_wanted_locked(uint32_t queue);
 /* Whether a mark for this use, or a later one, has been set. */
 bool tsr_marks_are_set_locked(uint32_t queue, uint64_t use);
 /* Whether the queue's work up to this use is complete, as far as marks tell. waits: the caller has nothing else to do, and asks until it is. */

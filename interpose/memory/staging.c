@@ -18,7 +18,7 @@
 
 #define WAIT_NS 2000000000ull /* for work that uses what is to go */
 #define LOOK_NS 10000ull
-#define KEPT_PART 4u   /* of what home has copies of, 1/n: that much which was used last stays, so that work at home is not waited for */
+#define KEPT_USES 2u   /* as much as so many of the present use: what was used last stays, since there is the work that a fetch runs beside */
 #define MOST_AHEAD 2u  /* fetches that are under way ahead of launches: who needs something at once waits for no more */
 #define HOME 0u
 
@@ -63,8 +63,11 @@ void tsr_staging_used_locked(struct tsr_copies *copies, uint32_t queue, bool cou
     staged->used = tsr_copies_uses;
     staged->queue = queue + 1;
     staged->arriving = false;
-    if (counts && tsr_recurrence_note(&order, item_of(copies)))
+    bool other = counts && tsr_recurrence_note(&order, item_of(copies));
+    if (other)
         __atomic_store_n(&due, 1, __ATOMIC_RELAXED);
+    if (other || !counts)
+        tsr_marks_want_locked(queue);
     if (counts && !is_at_home(copies))
         tsr_copies_count(&told()->through_link, 1);
     if (counts && staged->ahead)
@@ -79,11 +82,8 @@ void tsr_staging_used_away_locked(struct tsr_copies *copies)
 
 void tsr_staging_mark_locked(CUstream named, uint32_t queue)
 {
-    static uint64_t noted; /* copies' lock; uses of the order when a mark was set last */
-    if (noted == order.count || tsr_is_any_capture() || tsr_tickets.queues.data[queue]->loose)
-        return;
-    noted = order.count;
-    tsr_marks_set_locked(named, queue, tsr_copies_uses - 1);
+    if (tsr_marks_are_wanted_locked(queue) && !tsr_is_any_capture() && !tsr_tickets.queues.data[queue]->loose)
+        tsr_marks_set_locked(named, queue, tsr_copies_uses - 1);
 }
 
 void tsr_staging_settle_locked(struct tsr_copies *copies)
@@ -223,10 +223,20 @@ static uint64_t next_use_locked(const struct tsr_copies *copies)
     return copies->staged.looked == times ? copies->staged.next : UINT64_MAX;
 }
 
+/* Of what the host owns, bytes of the present use. */
+static uint64_t needed_locked(void)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < tsr_copies_all.count; i++)
+        if (tsr_staging_concerns(tsr_copies_all.data[i]) && tsr_copies_all.data[i]->used_at[HOME] >= began)
+            bytes += tsr_copies_all.data[i]->bytes;
+    return bytes;
+}
+
 /* What was used last, in the order of launches, keeps its copies: marked as needed at once. */
 static void keep_last_locked(void)
 {
-    uint64_t kept = 0, most = tsr_copies_held[HOME] / KEPT_PART;
+    uint64_t kept = 0, most = KEPT_USES * needed_locked();
     for (uint64_t ago = 0; ago < order.count && ago < TSR_RECURRENCE_ITEMS && kept < most; ago++) {
         struct tsr_copies *copies = of_item_locked(tsr_recurrence_last(&order, ago));
         if (!copies || !is_at_home(copies) || (copies->staged.looked == times && !copies->staged.next))
