@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "base/log.h"
+#include "base/options.h"
 #include "base/os.h"
 #include "driver/real.h"
 #include "memory/allocation.h"
@@ -324,7 +324,7 @@ static bool fetch(struct tsr_extent *extent, bool ahead)
 
 bool tsr_staging_take(struct tsr_extent *extent)
 {
-    if (tsr_is_any_capture())
+    if (tsr_is_any_capture() || !tsr_options()->fetch)
         return false;
     return make_room(extent->bytes) && await_idle(extent->copies) && fetch(extent, false);
 }
@@ -373,7 +373,7 @@ void tsr_staging_has_waited(void)
 
 void tsr_staging_look_ahead(void)
 {
-    if (!__atomic_exchange_n(&due, 0, __ATOMIC_RELAXED) || tsr_is_any_capture() || !tsr_memory_at_home())
+    if (!__atomic_exchange_n(&due, 0, __ATOMIC_RELAXED) || tsr_options()->fetch < 2 || tsr_is_any_capture() || !tsr_memory_at_home())
         return;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();

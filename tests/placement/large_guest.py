@@ -1,10 +1,11 @@
 """A program that is larger than its GPU: `large_guest.py layers LAYERS WAITED UNWAITED ROWS
-KIB`, `... serve LAYERS REQUESTS ROWS KIB` or `... info`.
+KIB`, `... serve LAYERS REQUESTS ROWS KIB`, `... fill LAYERS ROWS KIB` or `... info`.
 
 layers: each layer has ROWS rows of weights, of KIB each like what goes through the layers, which are made on the GPU;
 requests go through all layers, over the same two buffers, and their results are kept; the host waits for each of the
 first ones. Prints the sum of each result. serve: the same request, waited for each time, until a line comes in, and
-REQUESTS more; prints "right", or the first error and the next one. info: prints what memory the GPU says it has.
+REQUESTS more; prints "right", or the first error and the next one. fill: prints how many of the layers there was
+memory for. info: prints what memory the GPU says it has.
 """
 
 import ctypes
@@ -112,6 +113,12 @@ def serve(count: int, requests: int, rows: int, kib: int) -> None:
     os._exit(0)
 
 
+def fill(count: int, rows: int, kib: int) -> None:
+    program = Program(rows, kib)
+    given = [driver.cuMemAlloc(program.count * rows * 4)[0] for _ in range(count)]
+    print(sum(error == driver.CUresult.CUDA_SUCCESS for error in given), "of", count)
+
+
 def info() -> None:
     use_gpu()
     free, total = call(driver.cuMemGetInfo())
@@ -123,4 +130,4 @@ if __name__ == "__main__":
         info()
     else:
         sizes = list(map(int, sys.argv[2:]))
-        layers(*sizes) if sys.argv[1] == "layers" else serve(*sizes)
+        {"layers": layers, "serve": serve, "fill": fill}[sys.argv[1]](*sizes)

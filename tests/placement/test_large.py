@@ -25,11 +25,12 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """So many GPUs, and what the pool has of each and leaves to copies; MiB. One GPU: without a pool, which has all."""
+    """So many GPUs, what the pool has of each and leaves to copies, and of the host; MiB. Without a pool: they have all."""
 
     gpus: int
     pool: int = 0
     reserve: int = 0
+    host: int = 0
 
     def words(self, place: Path) -> list[str]:
         file = place / f"machine-{self.gpus}-{self.pool}.yaml"
@@ -38,7 +39,8 @@ class Machine:
             f"devices:\n  - {{gpu: h200, count: {self.gpus}, launch_latency_ns: 7000{memory}}}\nlink: nvlink4\n"
         )
         pooled = ["--gpus", "all", "--pool", "--reserve", f"{self.reserve}MiB"] if self.pool else []
-        return ["--emulate", str(file), *pooled]
+        host = ["--host", f"{self.host}MiB"] if self.host else []
+        return ["--emulate", str(file), *pooled, *host]
 
 
 @dataclass(frozen=True, slots=True)
