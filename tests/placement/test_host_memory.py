@@ -103,7 +103,7 @@ def test_the_driver_has_no_host_memory(
     tree = build(native, native_build / "cuda-headers", tmp_path)
     monkeypatch.setenv("TESSERA_FAULT_DRIVER", str(native / "emulator" / "libcuda.so.1"))
     monkeypatch.setenv("TESSERA_FAULT_MARK", str(tmp_path / "mark"))
-    monkeypatch.setenv("TESSERA_FAULT", f"python:{POOL // 2 + 1}:cuMemCreate")
+    monkeypatch.setenv("TESSERA_FAULT", f"{Path(sys.executable).name}:{POOL // 2 + 1}:cuMemCreate")
     (tmp_path / "policy.yaml").write_text(POLICY)
     words = ["--emulate", "1", "--policy", str(tmp_path / "policy.yaml"), "--strict", "--no-summary"]
     line = [str(TESSERA_RUN), *words, "--", sys.executable, str(GUEST), "fill", str(LAYERS), str(ROWS), str(KIB)]
