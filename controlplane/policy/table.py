@@ -281,10 +281,11 @@ class PoolPart:
 
 @dataclass(frozen=True, slots=True)
 class PoolHost:
-    """Host memory of a pool, in bytes as PoolPart's. refused: how often the driver had none. fetched, fetched_bytes: extents of it that were copied to a GPU,
-    once a launch needed them; prefetched: before that; prefetched_used: of these, those that a launch then used;
-    evicted: copies that made room for others; written_back: of these, those that had changed; through_link: extents
-    that a launch used where they are, because the GPU had no room.
+    """Host memory of a pool, in bytes as PoolPart's. refused: how often the driver had none. fetched, fetched_bytes:
+    extents of it that a GPU got a copy of, once a launch needed them; prefetched, prefetched_bytes: the same before
+    that; prefetched_used: of these, those that a launch then used; evicted, evicted_bytes: copies that made room for
+    others; written_back, written_back_bytes: of these, those that had changed; through_link: uses of an extent where
+    it lies, because the GPU had no room.
     """
 
     bytes: int

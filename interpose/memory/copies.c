@@ -87,7 +87,8 @@ static bool start_directory(struct tsr_copies *copies)
 {
     uint8_t owner = copies->replicas.owner, home = copies->replicas.used_by[0];
     if (tsr_staging_concerns(copies))
-        return tsr_directory_start_at(&copies->directory, copies->bytes, (uint16_t)(1u << owner | ((2u << tsr_session()->lane_count) - 1)), owner, owner);
+        return tsr_directory_start_at(&copies->directory, copies->bytes,
+                                      (uint16_t)(1u << owner | ((2u << tsr_session()->lane_count) - 1)), owner, owner);
     if (tsr_copies_away)
         return tsr_directory_start_at(&copies->directory, copies->bytes, (uint16_t)((2u << tsr_session()->lane_count) - 1),
                                       owner, owner);

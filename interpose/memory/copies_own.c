@@ -140,7 +140,8 @@ CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu)
 
 void tsr_copies_begin_own(const struct tsr_extent *extent, struct tsr_copies *copies)
 {
-    if (copies->replicas.owner && !tsr_staging_concerns(copies) && is_small(copies) && tsr_owners_have_room(0, copies->bytes, tsr_copies_held[0]) &&
+    if (copies->replicas.owner && !tsr_staging_concerns(copies) && is_small(copies) &&
+        tsr_owners_have_room(0, copies->bytes, tsr_copies_held[0]) &&
         tsr_replicas_give_home(extent, &copies->replicas) == CUDA_SUCCESS)
         tsr_copies_count_bytes(copies, 1, true);
 }

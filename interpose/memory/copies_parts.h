@@ -41,7 +41,7 @@ struct tsr_copies {
     uint64_t denied_at[TSR_DIRECTORY_COPIES]; /* tsr_copies_uses when it could not have one; 0: never */
     uint64_t written_at;                      /* tsr_copies_uses when it was written last; 0: never */
     uint64_t read_by[TSR_DIRECTORY_COPIES],
-        written_by[TSR_DIRECTORY_COPIES];    /* tickets of the last tracked uses, for those who use the same copy; 0: none */
+        written_by[TSR_DIRECTORY_COPIES]; /* tickets of the last tracked uses, for those who use the same copy; 0: none */
     struct tsr_staged staged;
     struct tsr_replicas replicas;            /* changed with both locks */
     struct tsr_directory directory;          /* lock */

@@ -18,7 +18,7 @@
 #define SPARE_PART 64u /* of a GPU, 1/n: no copies there, its driver may need it */
 #define MOST_SPARE_BYTES (256ull << 20)
 
-bool tsr_owners_host; /* atomic; memory lock to change */
+bool tsr_owners_host;  /* atomic; memory lock to change */
 bool tsr_owners_begun; /* atomic; memory lock to change */
 uint64_t tsr_owners_changes;
 uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
@@ -194,8 +194,9 @@ void tsr_owners_add(uint32_t rank, uint64_t bytes)
     if (!is_host(rank))
         owners.now = rank;
     else if (!owners.host_warned)
-        tsr_warn("the GPUs' memory is full: from here on memory of the program lies on the host, and GPUs copy what they use of "
-                 "it over PCIe, about a hundred times slower than they read their own");
+        tsr_warn(
+            "the GPUs' memory is full: from here on memory of the program lies on the host, and GPUs copy what they use of "
+            "it over PCIe, about a hundred times slower than they read their own");
     owners.host_warned |= is_host(rank);
     __atomic_fetch_add(&tsr_owners_changes, bytes > PAGE, __ATOMIC_RELAXED);
     count(rank, bytes);

@@ -373,7 +373,8 @@ void tsr_staging_has_waited(void)
 
 void tsr_staging_look_ahead(void)
 {
-    if (!__atomic_exchange_n(&due, 0, __ATOMIC_RELAXED) || tsr_options()->fetch < 2 || tsr_is_any_capture() || !tsr_memory_at_home())
+    if (!__atomic_exchange_n(&due, 0, __ATOMIC_RELAXED) || tsr_options()->fetch < 2 || tsr_is_any_capture() ||
+        !tsr_memory_at_home())
         return;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();

@@ -52,7 +52,7 @@ def test_what_fits_no_gpu_lies_on_the_host(native_build: Path, tmp_path: Path) -
     assert host["most_owned_bytes"] >= (2 * LAYERS - POOL) * MEBIBYTE
     assert host["through_link"] == host["refused"] == 0
     assert host["prefetched_used"] > 0
-    assert host["evicted"] > host["written_back"] > 0  # the layers, as they are made; from then on copies go as they are
+    assert host["evicted"] > host["written_back"] > 0  # the layers, as they are made
     assert ran.report["devices"][0]["remote_bytes"] == 0
 
 
@@ -80,9 +80,7 @@ SHAPES = [(gpus, seed, reserve) for gpus in (1, 2) for reserve in (8, 20, 44) fo
 
 
 @pytest.mark.parametrize(("gpus", "seed", "reserve"), sampled(SHAPES, [(1, 3, 20)]))
-def test_a_random_program_and_its_model(
-    gpus: int, seed: int, reserve: int, native_build: Path, tmp_path: Path
-) -> None:
+def test_a_random_program_and_its_model(gpus: int, seed: int, reserve: int, native_build: Path, tmp_path: Path) -> None:
     """Every byte is right, and memory is refused exactly when the GPUs and the host are full."""
     native, machine = native_build / "native", Machine(gpus, 64 - reserve, reserve, 40)
     pages = (gpus * machine.pool + machine.host) // 2
@@ -95,9 +93,7 @@ def test_a_random_program_and_its_model(
     assert ran.report["launches"]["kept_home"] == 0
 
 
-def test_the_driver_has_no_host_memory(
-    native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_has_no_host_memory(native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is said; the program is refused what fits no GPU, and --strict fails."""
     native = native_build / "native"
     tree = build(native, native_build / "cuda-headers", tmp_path)
@@ -119,6 +115,7 @@ def test_the_driver_has_no_host_memory(
 
 def test_a_size_without_a_pool_is_refused(tmp_path: Path) -> None:
     line, _ = command(Machine(2), tmp_path, GUEST, "info")
-    done = subprocess.run([line[0], "--host", "1GiB", *line[1:]], text=True, capture_output=True, timeout=60, check=False)
+    words = [line[0], "--host", "1GiB", *line[1:]]
+    done = subprocess.run(words, text=True, capture_output=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "--host is about the pool of --pool" in done.stderr

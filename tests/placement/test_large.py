@@ -25,7 +25,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """So many GPUs, what the pool has of each and leaves to copies, and of the host; MiB. Without a pool: they have all."""
+    """So many GPUs, what the pool has of each and leaves to copies, and of the host; MiB. No pool: they have all."""
 
     gpus: int
     pool: int = 0

@@ -121,7 +121,8 @@ static CUresult access_check(CUdeviceptr ptr, const CUmemAccessDesc *desc)
                 CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(tsr_space_lookup(tsr_space_instance(), ptr, &range), CUDA_ERROR_INVALID_VALUE);
     uint32_t from = (uint32_t)desc->location.id, to = range.location;
-    TSR_REQUIRE(from == to || to == TSR_LOCATION_HOST || tsr_machine_instance()->links[from * TSR_MACHINE_DEVICES + to].peer_access,
+    TSR_REQUIRE(from == to || to == TSR_LOCATION_HOST ||
+                    tsr_machine_instance()->links[from * TSR_MACHINE_DEVICES + to].peer_access,
                 CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     return CUDA_SUCCESS;
 }
