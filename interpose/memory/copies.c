@@ -19,7 +19,6 @@
 #include "memory/home.h"
 #include "memory/marks.h"
 #include "memory/owners.h"
-#include "memory/staging.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/order.h"
@@ -86,7 +85,7 @@ void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
 static bool start_directory(struct tsr_copies *copies)
 {
     uint8_t owner = copies->replicas.owner, home = copies->replicas.used_by[0];
-    if (tsr_staging_concerns(copies))
+    if (tsr_copies_host_owns(copies))
         return tsr_directory_start_at(&copies->directory, copies->bytes,
                                       (uint16_t)(1u << owner | ((2u << tsr_session()->lane_count) - 1)), owner, owner);
     if (tsr_copies_away)
@@ -139,7 +138,7 @@ static CUresult begin(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
     }
     extent->copies = copies;
     tsr_arena_mark(extent->address, extent->bytes, true);
-    if (tsr_staging_concerns(copies))
+    if (tsr_copies_host_owns(copies))
         tsr_copies_begin_locked();
     return CUDA_SUCCESS;
 }
@@ -247,7 +246,6 @@ void tsr_copies_forget(void)
         memset(pages, 0, PAGES * sizeof pages[0]);
     tsr_tickets_forget();
     tsr_copies_pull_stream_forget();
-    tsr_staging_forget();
     tsr_replicas_forget();
 }
 
@@ -269,7 +267,8 @@ static void settle_locked(struct tsr_copies *copies)
     tsr_directory_settle(&copies->directory);
     memset(copies->read_by, 0, sizeof copies->read_by);
     memset(copies->written_by, 0, sizeof copies->written_by);
-    tsr_staging_settle_locked(copies);
+    copies->staged.used = 0;
+    copies->staged.several = copies->staged.arriving = false;
 }
 
 void tsr_copies_settle(void)

@@ -45,7 +45,7 @@ static int by_number(const void *a, const void *b)
 
 static bool may_move(const struct tsr_copies *copies)
 {
-    return !copies->fixed && copies->bytes > TSR_ARENA_PAGE && !tsr_staging_concerns(copies);
+    return !copies->fixed && copies->bytes > TSR_ARENA_PAGE && !tsr_copies_host_owns(copies);
 }
 
 /* What should move, and how many bytes that are. NULL: no memory, or none. */

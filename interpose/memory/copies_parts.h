@@ -10,8 +10,10 @@
 #include "memory/arena.h"
 #include "memory/copies.h"
 #include "memory/directory.h"
+#include "memory/owners.h"
 #include "memory/replicas.h"
 #include "memory/tickets.h"
+#include "object/session.h"
 
 /* Of memory that the host owns: what staging.h knows of it. Lock. */
 struct tsr_staged {
@@ -47,6 +49,12 @@ struct tsr_copies {
     struct tsr_directory directory;          /* lock */
     uint64_t reported_cells, reported_bytes; /* lock; of these, what the policy's table includes */
 };
+
+/* Whether the memory is the host's (owners.h). */
+static inline bool tsr_copies_host_owns(const struct tsr_copies *copies)
+{
+    return tsr_owners_have_host() && copies->replicas.owner == tsr_session_host(tsr_session());
+}
 
 /* All there are. */
 struct tsr_copies_all {

@@ -280,7 +280,7 @@ static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use
     *(writes ? &copies->written_by[gpu] : &copies->read_by[gpu]) = use->ticket;
     if (use->writes)
         copies->written_at = tsr_copies_uses;
-    if (tsr_staging_concerns(copies))
+    if (tsr_copies_host_owns(copies))
         note_staged_locked(copies, inquiry);
 }
 
@@ -393,7 +393,7 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
     struct tsr_directory_listener pulls = {.pull = issue_pull, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         inquiry->copies = tsr_copies_all.data[i];
-        if (tsr_staging_concerns(inquiry->copies))
+        if (tsr_copies_host_owns(inquiry->copies))
             note_staged_locked(tsr_copies_all.data[i], inquiry);
         tsr_directory_gather(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], ticket, &pulls);
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);

@@ -374,6 +374,7 @@ void tsr_memory_forget(void)
     tsr_pool_forget();
     tsr_arena_forget();
     tsr_copies_forget();
+    tsr_staging_forget();
     tsr_vmm_forget();
     tsr_physical_forget();
     tsr_host_forget();

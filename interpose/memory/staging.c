@@ -10,9 +10,11 @@
 #include "memory/fetchers.h"
 #include "memory/home.h"
 #include "memory/marks.h"
+#include "memory/owners.h"
 #include "memory/quiet.h"
 #include "memory/recurrence.h"
 #include "object/capture.h"
+#include "object/session.h"
 #include "order/gate.h"
 #include "order/order.h"
 
@@ -53,7 +55,7 @@ static uint32_t item_of(const struct tsr_copies *copies)
 static struct tsr_copies *of_item_locked(uint32_t item)
 {
     struct tsr_copies *copies = tsr_copies_at_locked(TSR_ARENA_ADDRESS + item * TSR_ARENA_PAGE);
-    return copies && tsr_staging_concerns(copies) ? copies : NULL;
+    return copies && tsr_copies_host_owns(copies) ? copies : NULL;
 }
 
 void tsr_staging_used_locked(struct tsr_copies *copies, uint32_t queue, bool counts)
@@ -84,12 +86,6 @@ void tsr_staging_mark_locked(CUstream named, uint32_t queue)
 {
     if (tsr_marks_are_wanted_locked(queue) && !tsr_is_any_capture() && !tsr_tickets.queues.data[queue]->loose)
         tsr_marks_set_locked(named, queue, tsr_copies_uses - 1);
-}
-
-void tsr_staging_settle_locked(struct tsr_copies *copies)
-{
-    copies->staged.used = 0;
-    copies->staged.several = copies->staged.arriving = false;
 }
 
 /* No work uses it, as far as is known; waits: as in marks.h. */
@@ -228,7 +224,7 @@ static uint64_t needed_locked(void)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < tsr_copies_all.count; i++)
-        if (tsr_staging_concerns(tsr_copies_all.data[i]) && tsr_copies_all.data[i]->used_at[HOME] >= began)
+        if (tsr_copies_host_owns(tsr_copies_all.data[i]) && tsr_copies_all.data[i]->used_at[HOME] >= began)
             bytes += tsr_copies_all.data[i]->bytes;
     return bytes;
 }
@@ -259,7 +255,7 @@ static struct tsr_copies *choose_locked(const struct wanted *wanted)
     struct tsr_copies *best = NULL;
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         struct tsr_copies *copies = tsr_copies_all.data[i];
-        if (!tsr_staging_concerns(copies) || !is_at_home(copies) || copies->fixed || copies->staged.moving ||
+        if (!tsr_copies_host_owns(copies) || !is_at_home(copies) || copies->fixed || copies->staged.moving ||
             copies->used_at[HOME] >= wanted->before || next_use_locked(copies) < wanted->after)
             continue;
         uint64_t next = next_use_locked(copies), most = best ? next_use_locked(best) : 0;

@@ -14,13 +14,6 @@
 #define TSR_MEMORY_STAGING_H
 
 #include "memory/copies_parts.h"
-#include "memory/owners.h"
-#include "object/session.h"
-
-static inline bool tsr_staging_concerns(const struct tsr_copies *copies)
-{
-    return tsr_owners_have_host() && copies->replicas.owner == tsr_session_host(tsr_session());
-}
 
 /* A use begins: what it asks for from now on stays until it has all. */
 void tsr_staging_begins(void);
@@ -36,8 +29,6 @@ void tsr_staging_used_locked(struct tsr_copies *copies, uint32_t queue, bool cou
 void tsr_staging_used_away_locked(struct tsr_copies *copies);
 /* The same, before the stream, which is held, is given more work: sets a mark if it is time. */
 void tsr_staging_mark_locked(CUstream named, uint32_t queue);
-/* All work is complete, and queues are forgotten. */
-void tsr_staging_settle_locked(struct tsr_copies *copies);
 
 void tsr_staging_context_gone(CUcontext context);
 void tsr_staging_forget(void);
