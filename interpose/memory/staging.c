@@ -103,17 +103,20 @@ static bool is_idle_locked(struct tsr_copies *copies, bool waits)
 static bool mark_now(uint32_t queue)
 {
     struct tsr_order_hold hold;
+    bool set = false;
+    pthread_rwlock_rdlock(&tsr_tickets.ends);
     pthread_mutex_lock(&tsr_copies_lock);
     const struct tsr_ticket_queue *found = queue < tsr_tickets.queues.count ? tsr_tickets.queues.data[queue] : NULL;
     CUstream handle = found ? found->handle : NULL;
     bool can = found && !found->gone && !found->dead;
     pthread_mutex_unlock(&tsr_copies_lock);
-    if (!can || tsr_is_any_capture() || tsr_order_enter(handle, false, &hold) != CUDA_SUCCESS)
-        return false;
-    pthread_mutex_lock(&tsr_copies_lock);
-    bool set = !tsr_tickets.queues.data[queue]->loose && tsr_marks_set_locked(handle, queue, tsr_copies_uses);
-    pthread_mutex_unlock(&tsr_copies_lock);
-    tsr_order_leave(&hold);
+    if (can && !tsr_is_any_capture() && tsr_order_enter(handle, false, &hold) == CUDA_SUCCESS) {
+        pthread_mutex_lock(&tsr_copies_lock);
+        set = !tsr_tickets.queues.data[queue]->loose && tsr_marks_set_locked(handle, queue, tsr_copies_uses);
+        pthread_mutex_unlock(&tsr_copies_lock);
+        tsr_order_leave(&hold);
+    }
+    pthread_rwlock_unlock(&tsr_tickets.ends);
     return set;
 }
 
@@ -185,9 +188,10 @@ static bool is_changed(const struct tsr_copies *copies)
 /* Home's copy goes. False: it is in use again, or what it holds could not be written back. */
 static bool evict(struct tsr_copies *copies)
 {
-    bool changed = is_changed(copies), gone = false;
+    bool gone = false;
     if (!begin_move(copies))
         return false;
+    bool changed = is_changed(copies);
     if (!changed || tsr_copies_bring(copies, copies->replicas.owner) == CUDA_SUCCESS) {
         tsr_copies_give_up(copies, HOME);
         gone = true;
