@@ -22,7 +22,7 @@ struct tsr_staged {
     bool several;     /* there is also work of other queues, or on other GPUs */
     bool moving;      /* what is mapped at its address is changing: nobody may use it */
     bool ahead;       /* home's copy was fetched before a launch asked for it, and none has used it yet */
-    bool arriving;    /* the same whoever asked */
+    bool arriving;    /* what was fetched for it may be on its way */
     uint32_t fetcher; /* the stream that fetched it last, by number */
     uint64_t looked;  /* at what time `next` was found out; */
     uint64_t next;    /* how many other extents are used first; UINT64_MAX: not known to be used again */

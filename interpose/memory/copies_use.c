@@ -260,16 +260,17 @@ static void note_sharers_locked(const struct tsr_copies *copies, const struct ts
     }
 }
 
-/* The host owns what is used. */
-static void note_staged_locked(struct tsr_copies *copies, const struct inquiry *inquiry)
+/* The host owns what is used; NULL: all of it, by work that may touch anything. */
+static void note_staged_locked(struct tsr_copies *copies, const struct tsr_use *part, const struct inquiry *inquiry)
 {
     const struct tsr_copies_use *use = inquiry->use;
-    if (use->lane)
-        tsr_staging_used_away_locked(copies);
-    else if (inquiry->waits.asker.own)
+    struct tsr_staging_use staged = {.queue = inquiry->waits.asker.queue,
+                                     .counts = part && use->cause == TSR_PULL_LAUNCH,
+                                     .whole = part && part->pulls && part->end - part->first == copies->bytes};
+    if (use->lane || inquiry->waits.asker.own)
         tsr_staging_used_away_locked(copies);
     else if (use->cause != TSR_PULL_CONSTANT)
-        tsr_staging_used_locked(copies, inquiry->waits.asker.queue, use->cause == TSR_PULL_LAUNCH && !use->everything);
+        tsr_staging_used_locked(copies, &staged);
 }
 
 /* In a pool: the use has its ticket. */
@@ -281,7 +282,7 @@ static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use
     if (use->writes)
         copies->written_at = tsr_copies_uses;
     if (tsr_copies_host_owns(copies))
-        note_staged_locked(copies, inquiry);
+        note_staged_locked(copies, use, inquiry);
 }
 
 /* False: the use's GPU cannot use the extent (result), or has no copy of it yet (waits.missing). */
@@ -394,7 +395,7 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         inquiry->copies = tsr_copies_all.data[i];
         if (tsr_copies_host_owns(inquiry->copies))
-            note_staged_locked(tsr_copies_all.data[i], inquiry);
+            note_staged_locked(tsr_copies_all.data[i], NULL, inquiry);
         tsr_directory_gather(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], ticket, &pulls);
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     }

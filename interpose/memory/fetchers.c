@@ -10,7 +10,7 @@
 #include "order/order.h"
 
 /* Work waits for all that a stream has been given, so each fetches one extent after the other in turn. */
-#define FETCHERS 4u
+#define FETCHERS 8u
 
 static struct {
     CUstream stream;

@@ -58,23 +58,23 @@ static struct tsr_copies *of_item_locked(uint32_t item)
     return copies && tsr_copies_host_owns(copies) ? copies : NULL;
 }
 
-void tsr_staging_used_locked(struct tsr_copies *copies, uint32_t queue, bool counts)
+void tsr_staging_used_locked(struct tsr_copies *copies, const struct tsr_staging_use *use)
 {
     struct tsr_staged *staged = &copies->staged;
-    staged->several |= staged->used && staged->queue != queue + 1;
+    staged->several |= staged->used && staged->queue != use->queue + 1;
     staged->used = tsr_copies_uses;
-    staged->queue = queue + 1;
-    staged->arriving = false;
-    bool other = counts && tsr_recurrence_note(&order, item_of(copies));
+    staged->queue = use->queue + 1;
+    staged->arriving &= !use->whole;
+    bool other = use->counts && tsr_recurrence_note(&order, item_of(copies));
     if (other)
         __atomic_store_n(&due, 1, __ATOMIC_RELAXED);
-    if (other || !counts)
-        tsr_marks_want_locked(queue);
-    if (counts && !is_at_home(copies))
-        tsr_copies_count(&told()->through_link, 1);
-    if (counts && staged->ahead)
-        tsr_copies_count(&told()->prefetched_used, 1);
-    staged->ahead &= !counts;
+    if (other || !use->counts)
+        tsr_marks_want_locked(use->queue);
+    if (!use->counts)
+        return;
+    tsr_copies_count(&told()->through_link, !is_at_home(copies));
+    tsr_copies_count(&told()->prefetched_used, staged->ahead);
+    staged->ahead = false;
 }
 
 void tsr_staging_used_away_locked(struct tsr_copies *copies)
@@ -94,7 +94,7 @@ static bool is_idle_locked(struct tsr_copies *copies, bool waits)
     struct tsr_staged *staged = &copies->staged;
     if (staged->used && !staged->several && tsr_marks_tell_complete_locked(staged->queue - 1, staged->used, waits))
         staged->used = 0;
-    if (!staged->used && staged->arriving && tsr_fetcher_is_idle_locked(staged->fetcher, waits))
+    if (staged->arriving && tsr_fetcher_is_idle_locked(staged->fetcher, waits))
         staged->arriving = false;
     return !staged->used && !staged->several && !staged->arriving;
 }

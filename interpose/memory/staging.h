@@ -24,8 +24,13 @@ void tsr_staging_look_ahead(void);
 /* The program has waited for its GPU. */
 void tsr_staging_has_waited(void);
 
-/* Copies' lock. Work of a queue at home, or on another GPU, uses it; counts: it tells what launches use. */
-void tsr_staging_used_locked(struct tsr_copies *copies, uint32_t queue, bool counts);
+/* Copies' lock. Work of a queue at home, or on another GPU, uses it. */
+struct tsr_staging_use {
+    uint32_t queue;
+    bool counts; /* it tells what launches use */
+    bool whole;  /* it comes after all that is on its way to the extent's copy */
+};
+void tsr_staging_used_locked(struct tsr_copies *copies, const struct tsr_staging_use *use);
 void tsr_staging_used_away_locked(struct tsr_copies *copies);
 /* The same, before the stream, which is held, is given more work: sets a mark if it is time. */
 void tsr_staging_mark_locked(CUstream named, uint32_t queue);
