@@ -19,7 +19,8 @@ version: 1
 devices: {{executors: []}}
 memory: {{pool: true, reserve: {RESERVE}MiB, limit: {POOL + RESERVE}MiB, host: {HOST}MiB}}
 """
-LINK_BYTES_PER_S, LINK_NS = 48e9, 5000  # what a copy of a piece from the host gets of it, and takes besides
+LINK_BYTES_PER_S = 48e9  # what a copy of 2 MiB from the host gets of it
+PAGED_NS = 20_000 + 2 * (2 << 20) / LINK_BYTES_PER_S * 1e9  # a model: a fault, and 2 MiB in and out
 
 
 def limited(native: Path, place: Path, *words: object, **variables: str) -> Ran:
@@ -69,11 +70,10 @@ def test_a_chain_of_layers_too_large_by_a_third(native_build: Path, tmp_path: Pa
     alone = [run(native, tmp_path, Machine(1), GUEST, *words).virtual_ns for words in (few, many)]
     computing = (alone[1] - alone[0]) / 8
     bringing = bytes_["2"] / LINK_BYTES_PER_S * 1e9
-    paging = computing + bytes_["0"] + (2 * LAYERS - POOL) * MEBIBYTE / 12e9 * 1e9  # a model of managed memory
     assert ns["2"] < 1.1 * max(computing, bringing)
     assert ns["2"] <= 1.02 * ns["1"]
     assert ns["1"] < ns["0"]
-    assert ns["2"] < paging
+    assert ns["2"] < (computing + LAYERS * PAGED_NS) / 3  # the least recently used block is the one that comes next
 
 
 SHAPES = [(gpus, seed, reserve) for gpus in (1, 2) for reserve in (8, 20, 44) for seed in range(4)]
