@@ -168,7 +168,7 @@ FEATURES: tuple[tuple[str, Callable[[gpus.Gpu], bool], State, str], ...] = (
     ("virtual memory", lambda gpu: gpu.virtual_memory, State.MISSING, "no launch can run elsewhere"),
     ("memory operations", lambda gpu: gpu.memory_operations, State.MISSING, "GPUs cannot wait for each other"),
     ("green contexts", lambda gpu: gpu.green_contexts, State.NOTE, "executors cannot be limited to some SMs"),
-    ("host memory for a pool", lambda gpu: gpu.host_memory, State.NOTE, "--host has no effect: a pool has GPUs' memory"),
+    ("host memory for a pool", lambda gpu: gpu.host_memory, State.NOTE, "--host has no effect there"),
 )
 
 
