@@ -248,9 +248,9 @@ void tsr_tickets_forget_queues_locked(void)
         tsr_ticket_queue_drop_event_locked(tsr_tickets.queues.data[tsr_tickets.queues.count - 1]);
         take_back_locked();
     }
-    tsr_map_fini(&tsr_tickets.places);
-    tsr_map_fini(&tsr_tickets.after);
-    tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
+    tsr_map_clear(
+        &tsr_tickets.places); /* as large again soon: megabytes that come and go would scatter what else is allocated */
+    tsr_map_clear(&tsr_tickets.after);
     uint64_t nobodys = (uint64_t)MOST_PLACES << TSR_TICKET_SHIFT | 1; /* it is complete */
     __atomic_store_n(&tsr_tickets.before_all, nobodys, __ATOMIC_RELEASE);
 }

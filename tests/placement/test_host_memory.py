@@ -1,15 +1,15 @@
 """Host memory as the last part of a pool (--host): what fits no GPU lies there, and is fetched before it is used."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.command import TESSERA_RUN
+from tests import emulated
+from tests.emulated import Ran
 from tests.fault.fault_driver import build
-from tests.placement.test_large import GUEST, MEBIBYTE, RANDOM, Machine, Ran, command, environment, run
+from tests.placement.test_large import GUEST, MEBIBYTE, RANDOM, Machine, run
 from tests.sample import sampled
 
 LAYERS, ROWS, KIB = 18, 128, 16  # of 2 MiB each
@@ -25,20 +25,10 @@ PAGED_NS = 20_000 + 2 * (2 << 20) / LINK_BYTES_PER_S * 1e9  # a model: a fault, 
 
 def limited(native: Path, place: Path, *words: object, **variables: str) -> Ran:
     """On one GPU, of which a policy leaves as much as its pool has."""
-    policy, report = place / "policy.yaml", place / "report.json"
-    policy.write_text(POLICY)
-    options = ["--emulate", "1", "--policy", str(policy), "--no-summary", "--json", str(report)]
-    done = subprocess.run(
-        [str(TESSERA_RUN), *options, "--", sys.executable, str(GUEST), *map(str, words)],
-        text=True,
-        capture_output=True,
-        env=environment(native, place, **variables),
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "the GPUs' memory is full" in done.stderr
-    return Ran(done.stdout.strip(), json.loads(report.read_text()))
+    program = (GUEST, *words)
+    ran = emulated.run(native, place, emulated.Machine(1), program, policy=POLICY, variables=variables, timeout_s=200)
+    assert "the GPUs' memory is full" in ran.errors
+    return ran
 
 
 def test_what_fits_no_gpu_lies_on_the_host(native_build: Path, tmp_path: Path) -> None:
@@ -100,12 +90,10 @@ def test_the_driver_has_no_host_memory(native_build: Path, tmp_path: Path, monke
     monkeypatch.setenv("TESSERA_FAULT_DRIVER", str(native / "emulator" / "libcuda.so.1"))
     monkeypatch.setenv("TESSERA_FAULT_MARK", str(tmp_path / "mark"))
     monkeypatch.setenv("TESSERA_FAULT", f"{Path(sys.executable).name}:{POOL // 2 + 1}:cuMemCreate")
-    (tmp_path / "policy.yaml").write_text(POLICY)
-    words = ["--emulate", "1", "--policy", str(tmp_path / "policy.yaml"), "--strict", "--no-summary"]
-    line = [str(TESSERA_RUN), *words, "--", sys.executable, str(GUEST), "fill", str(LAYERS), str(ROWS), str(KIB)]
-    done = subprocess.run(
-        line, text=True, capture_output=True, env=environment(tree, tmp_path), timeout=100, check=False
-    )
+    program, options = (GUEST, "fill", LAYERS, ROWS, KIB), ("--strict", "--no-summary")
+    line = emulated.command(tmp_path, emulated.Machine(1), program, options, POLICY)
+    around = emulated.environment(tree, tmp_path)
+    done = subprocess.run(line, text=True, capture_output=True, env=around, timeout=100, check=False)
     assert (tmp_path / "mark").read_text() == "cuMemCreate"
     assert done.stdout.strip() == f"{POOL // 2} of {LAYERS}"
     assert "the pool has no host memory, or no more: the driver refuses it (error 2)" in done.stderr
@@ -114,8 +102,7 @@ def test_the_driver_has_no_host_memory(native_build: Path, tmp_path: Path, monke
 
 
 def test_a_size_without_a_pool_is_refused(tmp_path: Path) -> None:
-    line, _ = command(Machine(2), tmp_path, GUEST, "info")
-    words = [line[0], "--host", "1GiB", *line[1:]]
-    done = subprocess.run(words, text=True, capture_output=True, timeout=60, check=False)
+    line = emulated.command(tmp_path, emulated.Machine(2), (GUEST, "info"), ("--host", "1GiB"), "")
+    done = subprocess.run(line, text=True, capture_output=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "--host is about the pool of --pool" in done.stderr
