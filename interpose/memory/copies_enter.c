@@ -12,7 +12,7 @@
 #include "memory/home.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
-#include "memory/staging.h"
+#include "memory/spill.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -102,7 +102,7 @@ static bool is_under_way(const struct tsr_copies_use *use)
 static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_copies_waits *waits)
 {
     if (tsr_owners_have_host() && !use->locked)
-        tsr_staging_begins();
+        tsr_spill_begins();
     CUresult result = tsr_copies_ask(use, waits);
     for (unsigned i = 0; i < MOST_GIVEN && result == CUDA_SUCCESS && waits->missing && !use->locked; i++) {
         result = tsr_copies_give(waits->missing, use->lane);
@@ -164,7 +164,7 @@ static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order
     if (use->lanes)
         prepare_lanes(use);
     if (tsr_owners_have_host() && !use->locked)
-        tsr_staging_look_ahead();
+        tsr_spill_look_ahead();
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
         result = i ? tsr_copies_prepare(use) : tsr_copies_prepare_lightly(use);
         if (result == CUDA_SUCCESS)

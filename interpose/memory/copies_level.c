@@ -15,7 +15,7 @@
 #include "memory/home.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
-#include "memory/staging.h"
+#include "memory/spill.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -175,7 +175,7 @@ void tsr_copies_level(void)
 {
     if (!tsr_copies_matter() || tsr_is_any_capture() || !tsr_memory_at_home())
         return;
-    tsr_staging_has_waited();
+    tsr_spill_has_waited();
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();
     if (is_due_locked()) {

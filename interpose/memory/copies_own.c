@@ -10,7 +10,7 @@
 #include "lane/lane_client.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
-#include "memory/staging.h"
+#include "memory/spill.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -129,7 +129,7 @@ CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu)
 {
     struct tsr_copies *copies = extent->copies;
     if (tsr_copies_host_owns(copies)) {
-        if (!gpu && !tsr_staging_take(extent))
+        if (!gpu && !tsr_spill_take(extent))
             tsr_copies_deny(copies, gpu);
     } else if (is_room(copies, gpu) && replace_when_quiet(extent, gpu))
         tsr_copies_count_bytes(copies, (uint16_t)(1u << gpu), true);

@@ -15,7 +15,7 @@
 #include "memory/tickets.h"
 #include "object/session.h"
 
-/* Of memory that the host owns: what staging.h knows of it. Lock. */
+/* Of memory that the host owns: what spill.h knows of it. Lock. */
 struct tsr_staged {
     uint64_t used;    /* tsr_copies_uses when work at home used it last; 0: such work is complete */
     uint32_t queue;   /* 1 + the place of that work's queue (tickets.h) */

@@ -15,7 +15,7 @@
 #include "memory/pairs.h"
 #include "memory/pull_seen.h"
 #include "memory/relay.h"
-#include "memory/staging.h"
+#include "memory/spill.h"
 #include "object/session.h"
 
 #define CELLS_PER_TOUCH 2u /* that a touch may add to a directory; twice as many if an extent's beginning cuts its rows */
@@ -264,13 +264,13 @@ static void note_sharers_locked(const struct tsr_copies *copies, const struct ts
 static void note_staged_locked(struct tsr_copies *copies, const struct tsr_use *part, const struct inquiry *inquiry)
 {
     const struct tsr_copies_use *use = inquiry->use;
-    struct tsr_staging_use staged = {.queue = inquiry->waits.asker.queue,
-                                     .counts = part && use->cause == TSR_PULL_LAUNCH,
-                                     .whole = part && part->pulls && part->end - part->first == copies->bytes};
+    struct tsr_spill_use staged = {.queue = inquiry->waits.asker.queue,
+                                   .counts = part && use->cause == TSR_PULL_LAUNCH,
+                                   .whole = part && part->pulls && part->end - part->first == copies->bytes};
     if (use->lane || inquiry->waits.asker.own)
-        tsr_staging_used_away_locked(copies);
+        tsr_spill_used_away_locked(copies);
     else if (use->cause != TSR_PULL_CONSTANT)
-        tsr_staging_used_locked(copies, &staged);
+        tsr_spill_used_locked(copies, &staged);
 }
 
 /* In a pool: the use has its ticket. */
@@ -593,7 +593,7 @@ static CUresult pull_locked(struct inquiry *inquiry)
     if (inquiry->result != CUDA_SUCCESS)
         return inquiry->result;
     if (tsr_owners_have_host() && !inquiry->use->lane && inquiry->hold)
-        tsr_staging_mark_locked(tsr_stream_named(inquiry->use->stream, inquiry->use->per_thread), inquiry->waits.asker.queue);
+        tsr_spill_mark_locked(tsr_stream_named(inquiry->use->stream, inquiry->use->per_thread), inquiry->waits.asker.queue);
     uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
     note_shared_locked(inquiry, ticket);
     if (inquiry->use->ticket)

@@ -1,4 +1,4 @@
-/* Fetchers: streams of ours at home in which extents that the host owns are fetched, beside the program's work (staging.h). */
+/* Fetchers: streams of ours at home in which extents that the host owns are fetched, beside the program's work (spill.h). */
 #ifndef TSR_MEMORY_FETCHERS_H
 #define TSR_MEMORY_FETCHERS_H
 

@@ -1,5 +1,5 @@
 /*
- * Marks: events that tell up to which use (tsr_copies_uses) the work of a queue at home is complete (staging.h). Copies' lock.
+ * Marks: events that tell up to which use (tsr_copies_uses) the work of a queue at home is complete (spill.h). Copies' lock.
  */
 #ifndef TSR_MEMORY_MARKS_H
 #define TSR_MEMORY_MARKS_H

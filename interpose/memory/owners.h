@@ -1,7 +1,7 @@
 /*
  * Owners, where the memory of several GPUs is one pool: each extent of the arena has one GPU that keeps its bytes, which is where there was room when
  * it was made. What is made one after the other lies together: a GPU is filled before the next one is begun. Other GPUs may have copies of
- * it (copies.h), in what the pool leaves to them of each GPU, the reserve. What fits no GPU any more host memory may own, in pieces (staging.h).
+ * it (copies.h), in what the pool leaves to them of each GPU, the reserve. What fits no GPU any more host memory may own, in pieces (spill.h).
  * GPUs are identified by rank (tsr_session_gpu), and so is the host (tsr_session_host). Only decides and counts. Memory lock held.
  */
 #ifndef TSR_MEMORY_OWNERS_H

@@ -10,32 +10,32 @@
  *
  * Memory that work of several streams or GPUs has used since its last mark changes only at a quiet moment. Locks: the memory lock, then the copies'.
  */
-#ifndef TSR_MEMORY_STAGING_H
-#define TSR_MEMORY_STAGING_H
+#ifndef TSR_MEMORY_SPILL_H
+#define TSR_MEMORY_SPILL_H
 
 #include "memory/copies_parts.h"
 
 /* A use begins: what it asks for from now on stays until it has all. */
-void tsr_staging_begins(void);
+void tsr_spill_begins(void);
 /* Memory lock. Gives home a copy of the extent. False: there is no room; it is used through the link. */
-bool tsr_staging_take(struct tsr_extent *extent);
+bool tsr_spill_take(struct tsr_extent *extent);
 /* Fetches what launches will need, if there is room. The caller holds nothing. */
-void tsr_staging_look_ahead(void);
+void tsr_spill_look_ahead(void);
 /* The program has waited for its GPU. */
-void tsr_staging_has_waited(void);
+void tsr_spill_has_waited(void);
 
 /* Copies' lock. Work of a queue at home, or on another GPU, uses it. */
-struct tsr_staging_use {
+struct tsr_spill_use {
     uint32_t queue;
     bool counts; /* it tells what launches use */
     bool whole;  /* it comes after all that is on its way to the extent's copy */
 };
-void tsr_staging_used_locked(struct tsr_copies *copies, const struct tsr_staging_use *use);
-void tsr_staging_used_away_locked(struct tsr_copies *copies);
+void tsr_spill_used_locked(struct tsr_copies *copies, const struct tsr_spill_use *use);
+void tsr_spill_used_away_locked(struct tsr_copies *copies);
 /* The same, before the stream, which is held, is given more work: sets a mark if it is time. */
-void tsr_staging_mark_locked(CUstream named, uint32_t queue);
+void tsr_spill_mark_locked(CUstream named, uint32_t queue);
 
-void tsr_staging_context_gone(CUcontext context);
-void tsr_staging_forget(void);
+void tsr_spill_context_gone(CUcontext context);
+void tsr_spill_forget(void);
 
 #endif

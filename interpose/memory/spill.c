@@ -1,5 +1,5 @@
-/* See staging.h. */
-#include "memory/staging.h"
+/* See spill.h. */
+#include "memory/spill.h"
 
 #include <pthread.h>
 
@@ -34,7 +34,7 @@ static struct tsr_policy_host *told(void)
     return &tsr_session()->policy->host;
 }
 
-void tsr_staging_begins(void)
+void tsr_spill_begins(void)
 {
     pthread_mutex_lock(&tsr_copies_lock);
     began = tsr_copies_uses + 1;
@@ -58,7 +58,7 @@ static struct tsr_copies *of_item_locked(uint32_t item)
     return copies && tsr_copies_host_owns(copies) ? copies : NULL;
 }
 
-void tsr_staging_used_locked(struct tsr_copies *copies, const struct tsr_staging_use *use)
+void tsr_spill_used_locked(struct tsr_copies *copies, const struct tsr_spill_use *use)
 {
     struct tsr_staged *staged = &copies->staged;
     staged->several |= staged->used && staged->queue != use->queue + 1;
@@ -77,12 +77,12 @@ void tsr_staging_used_locked(struct tsr_copies *copies, const struct tsr_staging
     staged->ahead = false;
 }
 
-void tsr_staging_used_away_locked(struct tsr_copies *copies)
+void tsr_spill_used_away_locked(struct tsr_copies *copies)
 {
     copies->staged.several = true;
 }
 
-void tsr_staging_mark_locked(CUstream named, uint32_t queue)
+void tsr_spill_mark_locked(CUstream named, uint32_t queue)
 {
     if (tsr_marks_are_wanted_locked(queue) && !tsr_is_any_capture() && !tsr_tickets.queues.data[queue]->loose)
         tsr_marks_set_locked(named, queue, tsr_copies_uses - 1);
@@ -322,7 +322,7 @@ static bool fetch(struct tsr_extent *extent, bool ahead)
     return true;
 }
 
-bool tsr_staging_take(struct tsr_extent *extent)
+bool tsr_spill_take(struct tsr_extent *extent)
 {
     if (tsr_is_any_capture() || !tsr_options()->fetch)
         return false;
@@ -363,15 +363,15 @@ static bool fetch_one_ahead(void)
     return extent && fetch(extent, true);
 }
 
-void tsr_staging_has_waited(void)
+void tsr_spill_has_waited(void)
 {
     if (!tsr_owners_have_host())
         return;
     __atomic_store_n(&due, 1, __ATOMIC_RELAXED);
-    tsr_staging_look_ahead();
+    tsr_spill_look_ahead();
 }
 
-void tsr_staging_look_ahead(void)
+void tsr_spill_look_ahead(void)
 {
     if (!__atomic_exchange_n(&due, 0, __ATOMIC_RELAXED) || tsr_options()->fetch < 2 || tsr_is_any_capture() ||
         !tsr_memory_at_home())
@@ -384,7 +384,7 @@ void tsr_staging_look_ahead(void)
     tsr_memory_relax_end(mode);
 }
 
-void tsr_staging_context_gone(CUcontext context)
+void tsr_spill_context_gone(CUcontext context)
 {
     pthread_mutex_lock(&tsr_copies_lock);
     tsr_marks_context_gone_locked(context);
@@ -392,7 +392,7 @@ void tsr_staging_context_gone(CUcontext context)
     pthread_mutex_unlock(&tsr_copies_lock);
 }
 
-void tsr_staging_forget(void)
+void tsr_spill_forget(void)
 {
     tsr_recurrence_start(&order);
     tsr_marks_forget();
