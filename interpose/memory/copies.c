@@ -267,8 +267,8 @@ static void settle_locked(struct tsr_copies *copies)
     tsr_directory_settle(&copies->directory);
     memset(copies->read_by, 0, sizeof copies->read_by);
     memset(copies->written_by, 0, sizeof copies->written_by);
-    copies->staged.used = 0;
-    copies->staged.several = copies->staged.arriving = false;
+    copies->spilled.used = 0;
+    copies->spilled.several = copies->spilled.arriving = false;
 }
 
 void tsr_copies_settle(void)

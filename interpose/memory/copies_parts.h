@@ -16,7 +16,7 @@
 #include "object/session.h"
 
 /* Of memory that the host owns: what spill.h knows of it. Lock. */
-struct tsr_staged {
+struct tsr_spilled {
     uint64_t used;    /* tsr_copies_uses when work at home used it last; 0: such work is complete */
     uint32_t queue;   /* 1 + the place of that work's queue (tickets.h) */
     bool several;     /* there is also work of other queues, or on other GPUs */
@@ -44,7 +44,7 @@ struct tsr_copies {
     uint64_t written_at;                      /* tsr_copies_uses when it was written last; 0: never */
     uint64_t read_by[TSR_DIRECTORY_COPIES],
         written_by[TSR_DIRECTORY_COPIES]; /* tickets of the last tracked uses, for those who use the same copy; 0: none */
-    struct tsr_staged staged;
+    struct tsr_spilled spilled;
     struct tsr_replicas replicas;            /* changed with both locks */
     struct tsr_directory directory;          /* lock */
     uint64_t reported_cells, reported_bytes; /* lock; of these, what the policy's table includes */

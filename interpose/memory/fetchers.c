@@ -66,8 +66,8 @@ uint64_t tsr_fetcher_fetch(struct tsr_copies *copies)
         return 0;
     pthread_mutex_lock(&tsr_copies_lock);
     tsr_real.cuEventRecord(fetchers[number].event, use.stream);
-    copies->staged.arriving = true;
-    copies->staged.fetcher = number;
+    copies->spilled.arriving = true;
+    copies->spilled.fetcher = number;
     pthread_mutex_unlock(&tsr_copies_lock);
     tsr_order_leave(&hold);
     return bytes;

@@ -13,6 +13,7 @@
 #include "memory/backing.h"
 #include "memory/pairs.h"
 #include "memory/relay.h"
+#include "memory/staging.h"
 #include "object/session.h"
 
 #define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
@@ -22,13 +23,13 @@ static bool open, refused; /* memory lock */
 /* The last copy that there may be: of the last lane, or of the host. */
 static uint32_t last_copy(void)
 {
-    const struct tsr_session *session = tsr_session();
-    return session->policy->memory_host_bytes ? tsr_session_host(session) : session->lane_count;
+    return (uint32_t)tsr_session_copies(tsr_session()) - 1;
 }
 
+/* The windows of all copies, and what is behind them. */
 static uint64_t windows_bytes(void)
 {
-    return (last_copy() + 1ull) * TSR_ARENA_BYTES;
+    return (last_copy() + 1ull) * TSR_ARENA_BYTES + tsr_staging_space();
 }
 
 bool tsr_replicas_open(void)
@@ -46,6 +47,8 @@ bool tsr_replicas_open(void)
         refused = true;
     }
     open = !refused;
+    if (open)
+        tsr_staging_open();
     if (refused)
         tsr_warn("address space for copies of memory cannot be shared; memory has one copy, at home");
     return open;
@@ -54,6 +57,7 @@ bool tsr_replicas_open(void)
 void tsr_replicas_forget(void)
 {
     open = refused = false;
+    tsr_staging_forget();
 }
 
 static bool is_of_host(const struct tsr_replicas *replicas)
@@ -77,6 +81,19 @@ static CUresult hand(struct tsr_lane_client *lane, CUdeviceptr address, uint64_t
         result = tsr_lane_ask(lane, &message, descriptor);
     if (descriptor >= 0)
         close(descriptor);
+    return result;
+}
+
+CUresult tsr_replicas_private(CUdeviceptr address, uint64_t bytes, uint32_t copy)
+{
+    uint32_t gpu = tsr_session_gpu(tsr_session(), copy);
+    CUmemGenericAllocationHandle memory;
+    CUresult result = tsr_backing_create(&memory, bytes, gpu);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = copy ? hand(tsr_session()->lanes[copy - 1], address, bytes, memory, (int32_t)gpu + 1)
+                  : tsr_backing_map(address, bytes, memory, 0);
+    tsr_real.cuMemRelease(memory); /* it stays while it is mapped */
     return result;
 }
 

@@ -25,7 +25,7 @@
 #define HOME 0u
 
 static struct tsr_recurrence order; /* copies' lock */
-static uint64_t times;              /* copies' lock; counts what is remembered in tsr_staged.looked */
+static uint64_t times;              /* copies' lock; counts what is remembered in tsr_spilled.looked */
 static uint32_t due;                /* atomic; it may be possible to fetch something ahead */
 static __thread uint64_t began;     /* tsr_copies_uses when the present use began */
 
@@ -60,7 +60,7 @@ static struct tsr_copies *of_item_locked(uint32_t item)
 
 void tsr_spill_used_locked(struct tsr_copies *copies, const struct tsr_spill_use *use)
 {
-    struct tsr_staged *staged = &copies->staged;
+    struct tsr_spilled *staged = &copies->spilled;
     staged->several |= staged->used && staged->queue != use->queue + 1;
     staged->used = tsr_copies_uses;
     staged->queue = use->queue + 1;
@@ -79,7 +79,7 @@ void tsr_spill_used_locked(struct tsr_copies *copies, const struct tsr_spill_use
 
 void tsr_spill_used_away_locked(struct tsr_copies *copies)
 {
-    copies->staged.several = true;
+    copies->spilled.several = true;
 }
 
 void tsr_spill_mark_locked(CUstream named, uint32_t queue)
@@ -91,7 +91,7 @@ void tsr_spill_mark_locked(CUstream named, uint32_t queue)
 /* No work uses it, as far as is known; waits: as in marks.h. */
 static bool is_idle_locked(struct tsr_copies *copies, bool waits)
 {
-    struct tsr_staged *staged = &copies->staged;
+    struct tsr_spilled *staged = &copies->spilled;
     if (staged->used && !staged->several && tsr_marks_tell_complete_locked(staged->queue - 1, staged->used, waits))
         staged->used = 0;
     if (staged->arriving && tsr_fetcher_is_idle_locked(staged->fetcher, waits))
@@ -138,7 +138,7 @@ static bool await_idle(struct tsr_copies *copies)
     bool tried = false;
     for (;;) {
         pthread_mutex_lock(&tsr_copies_lock);
-        struct tsr_staged staged = copies->staged;
+        struct tsr_spilled staged = copies->spilled;
         bool idle = is_idle_locked(copies, true);
         bool marked = !staged.used || tsr_marks_are_set_locked(staged.queue - 1, staged.used);
         pthread_mutex_unlock(&tsr_copies_lock);
@@ -159,8 +159,8 @@ static bool await_idle(struct tsr_copies *copies)
 static bool begin_move(struct tsr_copies *copies)
 {
     pthread_mutex_lock(&tsr_copies_lock);
-    bool idle = is_idle_locked(copies, false) && !copies->staged.moving;
-    copies->staged.moving |= idle;
+    bool idle = is_idle_locked(copies, false) && !copies->spilled.moving;
+    copies->spilled.moving |= idle;
     if (idle)
         tsr_copies_change(tsr_copies_state(copies));
     pthread_mutex_unlock(&tsr_copies_lock);
@@ -172,7 +172,7 @@ static void end_move(struct tsr_copies *copies, const struct tsr_replicas *repli
     pthread_mutex_lock(&tsr_copies_lock);
     if (replicas)
         copies->replicas = *replicas;
-    copies->staged.moving = false;
+    copies->spilled.moving = false;
     tsr_copies_change(tsr_copies_state(copies));
     pthread_mutex_unlock(&tsr_copies_lock);
 }
@@ -211,16 +211,16 @@ static void look_forward_locked(void)
     times++;
     for (uint64_t after = 0; after < period; after++) {
         struct tsr_copies *copies = of_item_locked(tsr_recurrence_next(&order, after));
-        if (!copies || copies->staged.looked == times)
+        if (!copies || copies->spilled.looked == times)
             continue;
-        copies->staged.looked = times;
-        copies->staged.next = after;
+        copies->spilled.looked = times;
+        copies->spilled.next = after;
     }
 }
 
 static uint64_t next_use_locked(const struct tsr_copies *copies)
 {
-    return copies->staged.looked == times ? copies->staged.next : UINT64_MAX;
+    return copies->spilled.looked == times ? copies->spilled.next : UINT64_MAX;
 }
 
 /* Of what the host owns, bytes of the present use. */
@@ -239,11 +239,11 @@ static void keep_last_locked(void)
     uint64_t kept = 0, most = KEPT_USES * needed_locked();
     for (uint64_t ago = 0; ago < order.count && ago < TSR_RECURRENCE_ITEMS && kept < most; ago++) {
         struct tsr_copies *copies = of_item_locked(tsr_recurrence_last(&order, ago));
-        if (!copies || !is_at_home(copies) || (copies->staged.looked == times && !copies->staged.next))
+        if (!copies || !is_at_home(copies) || (copies->spilled.looked == times && !copies->spilled.next))
             continue;
         kept += copies->bytes;
-        copies->staged.looked = times;
-        copies->staged.next = 0;
+        copies->spilled.looked = times;
+        copies->spilled.next = 0;
     }
 }
 
@@ -259,7 +259,7 @@ static struct tsr_copies *choose_locked(const struct wanted *wanted)
     struct tsr_copies *best = NULL;
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         struct tsr_copies *copies = tsr_copies_all.data[i];
-        if (!tsr_copies_host_owns(copies) || !is_at_home(copies) || copies->fixed || copies->staged.moving ||
+        if (!tsr_copies_host_owns(copies) || !is_at_home(copies) || copies->fixed || copies->spilled.moving ||
             copies->used_at[HOME] >= wanted->before || next_use_locked(copies) < wanted->after)
             continue;
         uint64_t next = next_use_locked(copies), most = best ? next_use_locked(best) : 0;
@@ -315,7 +315,7 @@ static bool fetch(struct tsr_extent *extent, bool ahead)
     tsr_copies_count_bytes(copies, 1u << HOME, true);
     uint64_t bytes = tsr_fetcher_fetch(copies);
     pthread_mutex_lock(&tsr_copies_lock);
-    copies->staged.ahead = ahead;
+    copies->spilled.ahead = ahead;
     pthread_mutex_unlock(&tsr_copies_lock);
     tsr_copies_count(ahead ? &told()->prefetched : &told()->fetched, bytes != 0);
     tsr_copies_count(ahead ? &told()->prefetched_bytes : &told()->fetched_bytes, bytes);

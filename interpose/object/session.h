@@ -75,6 +75,12 @@ static inline uint32_t tsr_session_host(const struct tsr_session *session)
     return session->lane_count + 1;
 }
 
+/* How many ranks have copies of memory: all GPUs, and the host where it may own some. */
+static inline uint64_t tsr_session_copies(const struct tsr_session *session)
+{
+    return session->lane_count + (session->policy->memory_host_bytes ? 2u : 1u);
+}
+
 /* The machine's number of the GPU with a rank. Rank 0 is the home GPU, 1 + k that of lane k; copies of memory and strands are numbered by rank. */
 static inline uint32_t tsr_session_gpu(const struct tsr_session *session, uint32_t rank)
 {

@@ -103,3 +103,21 @@ def test_chains_of_one_stream_run_at_the_same_time(native_build: Path, tmp_path:
     assert ran["data"].by_device == {"0": STEPS, "1": STEPS}
     assert alone.virtual_ns / ran["data"].virtual_ns > WANTED
     assert alone.virtual_ns / ran["stream"].virtual_ns < 1.05
+
+
+@pytest.mark.parametrize("first", ["0", "1"])
+def test_what_another_gpu_pulls_late_can_be_overwritten_early(native_build: Path, tmp_path: Path, first: str) -> None:
+    """A GPU goes on in the same buffer before the other one has come to where it needs what was there.
+
+    first: which GPU has the chain that ends with `use`, which pulls.
+    """
+    native, program = native_build / "native", [HERE / "rounds_guest.py", 6, 60, KIB]
+    machine = Machine(2, f"{GPU}, launch_latency_ns: {STEP_NS}")
+    functions = ("make", "make_begin") if first == "0" else ("own", "use")
+    rules = tuple(f"{{match: {{function: {name}}}, device: 1}}" for name in functions)
+    alone = run(native, tmp_path, machine, program)
+    run(native, tmp_path, machine, program, rules)
+    ran = run(native, tmp_path, machine, program, rules)
+    assert alone.lines == ran.lines
+    assert ran.by_device["1"] == 6 * 62
+    assert alone.virtual_ns / ran.virtual_ns > WANTED
