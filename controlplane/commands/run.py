@@ -126,6 +126,12 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         help="with --pool: memory of each GPU that is left to copies and drivers (default: 2GiB)",
     )
     group.add_argument(
+        "--host",
+        metavar="SIZE",
+        type=_size,
+        help="with --pool: page-locked host memory for what fits no GPU any more (default: none)",
+    )
+    group.add_argument(
         "--verify",
         metavar="N",
         type=_count,
@@ -277,8 +283,9 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--order is about launches that run elsewhere", expected="--policy with a policy file")
     if options.pool and policy is None:
         raise ConfigError("--pool is about the memory of several GPUs", expected="--gpus all, or --policy with a file")
-    if options.reserve is not None and not options.pool:
-        raise ConfigError("--reserve is about the pool of --pool", expected="--pool")
+    for option, given in (("--reserve", options.reserve), ("--host", options.host)):
+        if given is not None and not options.pool:
+            raise ConfigError(f"{option} is about the pool of --pool", expected="--pool")
     calls = _is_observed(options)
     if policy is not None and policy.memory_place == COPIES:
         options.analyze = True  # launches go elsewhere only if it is known what they touch
@@ -367,7 +374,7 @@ def _policy(options: argparse.Namespace, emulation: Emulation | None, planned: P
     if options.order is not None:
         policy = in_order(policy, Order(options.order))
     if options.pool:
-        policy = pooled(policy, options.reserve)
+        policy = pooled(policy, options.reserve, options.host)
     if policy.pool and policy.verify:
         raise ConfigError("in a pool two GPUs may share the copy of memory that --verify compares", expected="no pool")
     if not policy.says_memory:

@@ -66,6 +66,7 @@ class Kernel:
     descriptors: int
     mappings: int
     overcommit: int
+    free_bytes: int = 0  # of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,7 @@ FEATURES: tuple[tuple[str, Callable[[gpus.Gpu], bool], State, str], ...] = (
     ("virtual memory", lambda gpu: gpu.virtual_memory, State.MISSING, "no launch can run elsewhere"),
     ("memory operations", lambda gpu: gpu.memory_operations, State.MISSING, "GPUs cannot wait for each other"),
     ("green contexts", lambda gpu: gpu.green_contexts, State.NOTE, "executors cannot be limited to some SMs"),
+    ("host memory for a pool", lambda gpu: gpu.host_memory, State.NOTE, "--host has no effect there"),
 )
 
 
@@ -193,6 +195,7 @@ def _gpus(facts: Facts) -> Iterator[Check]:
     if answer.links and not apart:
         total = sum(gpu.memory_bytes for gpu in answer.gpus) / 2**30
         found = f"{total:.1f} GiB on {len(answer.gpus)} GPUs, less the reserve of each"
+        found += f"; the host has {facts.kernel.free_bytes / 2**30:.1f} GiB free for --host"
         yield Check("pool of memory", State.OK, found)
 
 
@@ -269,6 +272,7 @@ def _kernel() -> Kernel:
         descriptors=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         mappings=_setting("max_map_count"),
         overcommit=_setting("overcommit_memory"),
+        free_bytes=os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
     )
 
 

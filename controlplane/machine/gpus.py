@@ -22,6 +22,7 @@ HIDES = "CUDA_VISIBLE_DEVICES"
 NVLINKS = 18  # most that a GPU has
 # cuDeviceGetAttribute
 SM_COUNT, MAJOR, MINOR, VIRTUAL_MEMORY, POSIX_HANDLES, MEMORY_OPERATIONS = 16, 75, 76, 102, 103, 122
+HOST_MEMORY = 141
 # cuDeviceGetP2PAttribute
 PERFORMANCE_RANK, PEER_ACCESS, PEER_ATOMICS = 1, 2, 3
 SM_RESOURCE, RESOURCE_BYTES = 1, 4096
@@ -44,6 +45,7 @@ class Gpu:
     green_contexts: bool
     nvlinks: int = 0  # active ones
     nvlink_version: str | None = None
+    host_memory: bool = True  # cuMemCreate of host memory, mapped as a GPU's
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ def gpu_of(driver: Driver, number: int) -> Gpu:
         virtual_memory=bool(attribute(VIRTUAL_MEMORY) and attribute(POSIX_HANDLES)),
         memory_operations=bool(attribute(MEMORY_OPERATIONS)),
         green_contexts=has_green_contexts(driver, device),
+        host_memory=bool(attribute(HOST_MEMORY)),
     )
 
 

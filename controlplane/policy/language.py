@@ -128,7 +128,8 @@ class Policy:
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
     if that is FOLLOW, on the GPU whose launches use it: it moves when another GPU has used it `move_after` times more;
     if it is COPIES, each GPU has a copy of what its launches use. order: of a stream's launches on different GPUs, with
-    COPIES. pool: the memory of all GPUs is one, but for reserve_bytes of each, and has one owner; needs COPIES.
+    COPIES. pool: the memory of all GPUs is one, but for reserve_bytes of each, and has one owner; needs COPIES. It has
+    host_bytes of host memory besides, and of each GPU at most limit_bytes (0: all).
     disassemble: whose machine code may be, when launches are analysed. use_observed: what probes saw of a launch counts
     as known of it. says_memory: whether the file says where memory lies; why_no_copies: if not, and launches use
     several GPUs, what keeps these from having copies.
@@ -149,6 +150,8 @@ class Policy:
     use_observed: bool = False
     pool: bool = False
     reserve_bytes: int = RESERVE
+    host_bytes: int = 0
+    limit_bytes: int = 0
     devices_line: int = field(default=1, compare=False)
     says_memory: bool = field(default=True, compare=False)
     why_no_copies: str = field(default="", compare=False)

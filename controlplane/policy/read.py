@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,8 +78,8 @@ def policy_of(root: Value) -> Policy:
     unverified: tuple[int, int | None] = 0, None
     verify, verify_limit = take(entries, "verify", _verify, unverified)
     log = take(entries, "log", lambda value: Log(value.choice(frozenset(log.value for log in Log))), Log.OFF)
-    usual = (FOLLOW, MOVE_AFTER), (False, RESERVE)
-    memory, (pool, reserve_bytes) = take(entries, "memory", lambda value: (_memory(value, gpus), _pool(value)), usual)
+    usual = (FOLLOW, MOVE_AFTER), PoolAsked()
+    memory, pool = take(entries, "memory", lambda value: (_memory(value, gpus), _pool(value)), usual)
     consent = take(entries, "disassemble", lambda value: Consent(value.choice(CONSENTS)), Consent.OPEN)
     policy = Policy(
         root.file,
@@ -95,8 +95,10 @@ def policy_of(root: Value) -> Policy:
         use_observed=take(entries, "analysis", _uses_observed, otherwise=False),
         devices_line=entries["devices"].line,
         says_order="order" in entries,
-        pool=pool,
-        reserve_bytes=reserve_bytes,
+        pool=pool.wanted,
+        reserve_bytes=pool.reserve_bytes,
+        host_bytes=pool.host_bytes,
+        limit_bytes=pool.limit_bytes,
     )
     if root.count():  # what keys say together, only of a policy whose keys are right
         take(entries, "order", _order, None)
@@ -181,23 +183,44 @@ def _is_pool(entries: Mapping[str, Value]) -> bool:
     return "pool" in entries and entries["pool"].flag()
 
 
-def _pool(value: Value) -> tuple[bool, int]:
-    """Whether there is one, and what it leaves of each GPU."""
+@dataclass(frozen=True, slots=True)
+class PoolAsked:
+    """What a policy says of a pool, as Policy has it."""
+
+    wanted: bool = False
+    reserve_bytes: int = RESERVE
+    host_bytes: int = 0
+    limit_bytes: int = 0
+
+
+def _pool(value: Value) -> PoolAsked:
     entries = value.mapping(schema.MEMORY)
     pool = _is_pool(entries)
     if pool and "place" in entries and entries["place"].text() != "copies":
         raise entries["place"].error("in a pool GPUs have copies of what others own", "place: copies")
-    if "reserve" in entries and not pool:
-        raise entries["reserve"].error("only a pool leaves memory to copies", "pool: true")
-    return pool, _size(entries["reserve"]) if "reserve" in entries else RESERVE
+    for key, why in (
+        ("reserve", "only a pool leaves memory to copies"),
+        ("host", "only a pool has host memory besides"),
+        ("limit", "only a pool counts what it has of a GPU"),
+    ):
+        if key in entries and not pool:
+            raise entries[key].error(why, "pool: true")
+    return PoolAsked(
+        pool,
+        _size(entries["reserve"]) if "reserve" in entries else RESERVE,
+        _size(entries["host"]) if "host" in entries else 0,
+        _size(entries["limit"]) if "limit" in entries else 0,
+    )
 
 
-def pooled(policy: Policy, reserve_bytes: int | None) -> Policy:
-    """The same with a pool. reserve_bytes: None: what the policy says. Raises ConfigError."""
+def pooled(policy: Policy, reserve_bytes: int | None, host_bytes: int | None = None) -> Policy:
+    """The same with a pool. reserve_bytes, host_bytes: None: what the policy says. Raises ConfigError."""
     if policy.says_memory and policy.memory_place != COPIES:
         raise ConfigError("in a pool GPUs have copies of what others own", expected="memory: {place: copies}")
     reserve = policy.reserve_bytes if reserve_bytes is None else reserve_bytes
-    return replace(policy, memory_place=COPIES, why_no_copies="", says_memory=True, pool=True, reserve_bytes=reserve)
+    host = policy.host_bytes if host_bytes is None else host_bytes
+    pool = replace(policy, pool=True, reserve_bytes=reserve, host_bytes=host)
+    return replace(pool, memory_place=COPIES, why_no_copies="", says_memory=True)
 
 
 def _verify(value: Value) -> tuple[int, int | None]:

@@ -108,6 +108,16 @@ _MEMORY = _object(
             "With a pool: memory of each GPU that is left to copies and drivers: 2GiB, 512MiB, or bytes (2GiB).",
             **_AMOUNT,
         ),
+        "host": _described(
+            "With a pool: page-locked host memory that it has besides, for what fits no GPU any more: 64GiB, 512MiB, "
+            "or bytes (none).",
+            **_AMOUNT,
+        ),
+        "limit": _described(
+            "With a pool: what of each GPU's memory is used at most, as if it had no more: 40GiB, 512MiB, or bytes "
+            "(all).",
+            **_AMOUNT,
+        ),
     },
 )
 USE = "use"

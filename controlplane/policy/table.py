@@ -39,6 +39,8 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
     record.memory_first = main_gpu(policy)
     record.memory_pool = policy.pool
     record.memory_reserve_bytes = policy.reserve_bytes
+    record.memory_host_bytes = policy.host_bytes
+    record.memory_gpu_limit_bytes = policy.limit_bytes
     record.memory_move_after = policy.move_after
     _write_rules(record.tables[FIRST_GENERATION % 2], policy)
     if policy.memory_place == COPIES:
@@ -286,9 +288,35 @@ class PoolPart:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolHost:
+    """Host memory of a pool, in bytes as PoolPart's. refused: how often the driver had none. fetched, fetched_bytes:
+    extents of it that a GPU got a copy of, once a launch needed them; prefetched, prefetched_bytes: the same before
+    that; prefetched_used: of these, those that a launch then used; evicted, evicted_bytes: copies that made room for
+    others; written_back, written_back_bytes: of these, those that had changed; through_link: uses of an extent where
+    it lies, because the GPU had no room.
+    """
+
+    bytes: int
+    owned_bytes: int
+    most_owned_bytes: int
+    refused: int
+    fetched: int
+    fetched_bytes: int
+    prefetched: int
+    prefetched_bytes: int
+    prefetched_used: int
+    evicted: int
+    evicted_bytes: int
+    written_back: int
+    written_back_bytes: int
+    through_link: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
     """refused: allocations that found no room; split: that lie on several GPUs; passed, passed_bytes: memory that went
-    from one owner to another, for balance; given_back, given_back_bytes: copies that were dropped to make room.
+    from one owner to another, for balance; given_back, given_back_bytes: copies that were dropped to make room;
+    host: None: no host memory was asked for.
     """
 
     reserve_bytes: int
@@ -299,6 +327,7 @@ class Pool:
     passed_bytes: int
     given_back: int
     given_back_bytes: int
+    host: PoolHost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +411,12 @@ def _pool(record: Any, policy: Policy) -> Pool:
         int(record.passed_bytes),
         int(record.given_back),
         int(record.given_back_bytes),
+        _pool_host(record.host) if policy.host_bytes else None,
     )
+
+
+def _pool_host(record: Any) -> PoolHost:
+    return PoolHost(**{each.name: int(getattr(record, each.name)) for each in fields(PoolHost)})
 
 
 def _schedule(record: Any) -> Schedule | None:

@@ -17,6 +17,9 @@ def failures(launches: Launches | None, checks: CheckReport | None) -> Iterator[
     """A sentence each."""
     if launches is not None and launches.different:
         yield f"{launches.different} of {launches.verified} verified launches gave other bytes"
+    host = launches.pool.host if launches is not None and launches.pool is not None else None
+    if host is not None and host.refused:
+        yield "the driver refused host memory that the pool was to have"
     if checks is not None and checks.violations:
         yield f"{checks.violations} launches touched what they were not predicted to"
     idle = [str(rule.line) for rule in launches.rules if not rule.launches] if launches is not None else []

@@ -13,7 +13,7 @@ from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile
 from controlplane.policy import Launches
 from controlplane.policy.reasons import told
-from controlplane.policy.table import Copies, Pool, Schedule
+from controlplane.policy.table import Copies, Pool, PoolHost, Schedule
 
 if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
@@ -228,6 +228,26 @@ def _pool(pool: Pool) -> Iterator[str]:
         yield f"  copies that made room for something else: {pool.given_back}, {amount(pool.given_back_bytes)}"
     if pool.refused:
         yield f"  allocations that found no room in the pool: {pool.refused}"
+    if pool.host is not None:
+        yield from _pool_host(pool.host)
+
+
+def _pool_host(host: PoolHost) -> Iterator[str]:
+    yield f"  in host memory, at most: {amount(host.most_owned_bytes)} of {amount(host.bytes)}"
+    if host.refused:
+        yield f"  host memory that the driver refused: {host.refused} times"
+    if host.fetched or host.prefetched:
+        yield (
+            f"  brought from there to a GPU: {amount(host.prefetched_bytes)} ahead, in {host.prefetched}, of which "
+            f"{host.prefetched_used} were used; {amount(host.fetched_bytes)} when a launch needed it, in {host.fetched}"
+        )
+    if host.evicted:
+        yield (
+            f"  such copies that made room for others: {host.evicted}, {amount(host.evicted_bytes)}; written back: "
+            f"{amount(host.written_back_bytes)}"
+        )
+    if host.through_link:
+        yield f"  uses of host memory through the link, for want of room on the GPU: {host.through_link}"
 
 
 def _copies(copies: Copies, waited_ns: int | None) -> Iterator[str]:

@@ -97,7 +97,7 @@ static CUresult back(struct tsr_extent *extent, uint32_t peers)
 static CUresult make(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
 {
     CUresult result = tsr_backing_make(extent, gpu, peers);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && tsr_backing_yield(tsr_gpu_device(gpu), extent->bytes))
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && gpu != TSR_GPU_HOST && tsr_backing_yield(tsr_gpu_device(gpu), extent->bytes))
         result = tsr_backing_make(extent, gpu, peers);
     return result;
 }
@@ -106,7 +106,7 @@ static CUresult make(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
 static CUresult back_in_pool(struct tsr_extent *extent, uint32_t peers)
 {
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    uint32_t tried = 0, rank;
+    uint32_t tried = tsr_owners_too_small(extent->bytes), rank;
     while (result == CUDA_ERROR_OUT_OF_MEMORY && (rank = tsr_owners_next(extent->bytes, tried)) != TSR_OWNERS_NONE) {
         tried |= 1u << rank;
         result = make(extent, tsr_session_gpu(tsr_session(), rank), peers);
@@ -134,14 +134,14 @@ static void drop_rest(struct tsr_extent *extent)
     }
 }
 
-/* On several GPUs, of which none has room for all of it. */
+/* On several GPUs, of which none has room for all of it, and in pieces on the host. */
 static CUresult back_in_parts(struct tsr_extent *first, uint32_t peers)
 {
     uint64_t left = first->bytes;
     struct tsr_extent *part = first, *made = NULL;
     CUresult result = CUDA_SUCCESS;
     while (left && part && result == CUDA_SUCCESS) {
-        uint64_t most = tsr_owners_most(0);
+        uint64_t most = tsr_owners_most();
         part->bytes = left < most ? left : most;
         result = most ? back_in_pool(part, peers) : CUDA_ERROR_OUT_OF_MEMORY;
         if (result != CUDA_SUCCESS)
@@ -165,6 +165,14 @@ static CUresult back_in_parts(struct tsr_extent *first, uint32_t peers)
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static bool is_on_several(const struct tsr_extent *first)
+{
+    for (const struct tsr_extent *part = first; part; part = part->next)
+        if (part->owner != first->owner)
+            return true;
+    return false;
+}
+
 static CUresult back_somewhere(struct tsr_extent *extent, uint32_t peers)
 {
     struct tsr_policy *policy = tsr_session()->policy;
@@ -176,7 +184,7 @@ static CUresult back_somewhere(struct tsr_extent *extent, uint32_t peers)
         result = back_in_parts(extent, peers);
         if (result != CUDA_SUCCESS)
             extent->bytes = bytes;
-        else
+        else if (is_on_several(extent))
             __atomic_fetch_add(&policy->pool_split, 1, __ATOMIC_RELAXED);
     }
     return result;

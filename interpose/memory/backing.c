@@ -67,8 +67,29 @@ void tsr_backing_forget(void)
     away_bytes = 0;
 }
 
+CUmemLocation tsr_backing_host(void)
+{
+    int node = 0;
+    tsr_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, tsr_session()->home);
+    return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = node > 0 ? node : 0};
+}
+
+/* The driver locks its pages. */
+static CUresult create_host(CUmemGenericAllocationHandle *out, uint64_t bytes)
+{
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                      .location = tsr_backing_host()};
+    CUresult result = tsr_real.cuMemCreate(out, bytes, &properties, 0);
+    if (result != CUDA_SUCCESS)
+        tsr_owners_host_refused((int)result);
+    return result == CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult tsr_backing_create(CUmemGenericAllocationHandle *out, uint64_t bytes, uint32_t gpu)
 {
+    if (gpu == TSR_GPU_HOST)
+        return create_host(out, bytes);
     CUdevice device = tsr_gpu_device(gpu);
     if (device < 0)
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -48,9 +48,11 @@ bool tsr_backing_yield(CUdevice device, uint64_t bytes);
 CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
 
 /*
- * Memory of the GPU, not mapped anywhere. Errors: NOT_SUPPORTED, of a GPU that is hidden from this process; the driver's.
+ * Memory of the GPU, or of the host (TSR_GPU_HOST), near the home GPU; not mapped anywhere. Errors: NOT_SUPPORTED, of a GPU that is hidden from this process; the driver's.
  */
 CUresult tsr_backing_create(CUmemGenericAllocationHandle *out, uint64_t bytes, uint32_t gpu);
+/* The host's memory that is nearest to the home GPU. */
+CUmemLocation tsr_backing_host(void);
 /* Maps it in the application's process, where the home GPU and these others may use it from then on. */
 CUresult tsr_backing_map(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle memory, uint32_t peers);
 

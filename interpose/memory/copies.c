@@ -17,6 +17,7 @@
 #include "memory/backing.h"
 #include "memory/copies_parts.h"
 #include "memory/home.h"
+#include "memory/marks.h"
 #include "memory/owners.h"
 #include "object/capture.h"
 #include "object/session.h"
@@ -37,17 +38,25 @@ static struct tsr_copies **pages; /* lock; by page of the arena; NULL: none yet 
 bool tsr_copies_are_on(void)
 {
     const struct tsr_session *session = tsr_session();
-    return session && session->lane_count && session->policy->memory_place == TSR_POLICY_COPIES;
+    return session && (session->lane_count || session->policy->memory_host_bytes) &&
+           session->policy->memory_place == TSR_POLICY_COPIES;
 }
 
 static bool is_wanted(uint32_t gpu, uint32_t peers)
 {
+    if (gpu == TSR_GPU_HOST)
+        return !peers && tsr_replicas_open();
     bool there = gpu == tsr_session()->policy->home || tsr_owners_are_on();
-    return tsr_copies_are_on() && there && !peers && tsr_replicas_open();
+    bool wanted = tsr_copies_are_on() && there && !peers && tsr_replicas_open();
+    if (wanted)
+        tsr_staging_open();
+    return wanted;
 }
 
 static uint32_t rank_of(uint32_t gpu)
 {
+    if (gpu == TSR_GPU_HOST)
+        return tsr_session_host(tsr_session());
     return tsr_lane_rank(tsr_session_lane((int32_t)gpu));
 }
 
@@ -79,6 +88,9 @@ void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
 static bool start_directory(struct tsr_copies *copies)
 {
     uint8_t owner = copies->replicas.owner, home = copies->replicas.used_by[0];
+    if (tsr_copies_host_owns(copies))
+        return tsr_directory_start_at(&copies->directory, copies->bytes,
+                                      (uint16_t)(1u << owner | ((2u << tsr_session()->lane_count) - 1)), owner, owner);
     if (tsr_copies_away)
         return tsr_directory_start_at(&copies->directory, copies->bytes, (uint16_t)((2u << tsr_session()->lane_count) - 1),
                                       owner, owner);
@@ -129,6 +141,8 @@ static CUresult begin(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
     }
     extent->copies = copies;
     tsr_arena_mark(extent->address, extent->bytes, true);
+    if (tsr_copies_host_owns(copies))
+        tsr_copies_begin_locked();
     return CUDA_SUCCESS;
 }
 
@@ -236,6 +250,7 @@ void tsr_copies_forget(void)
     tsr_tickets_forget();
     tsr_copies_pull_stream_forget();
     tsr_replicas_forget();
+    tsr_staging_forget();
 }
 
 struct tsr_copies *tsr_copies_at_locked(uint64_t address)
@@ -256,6 +271,8 @@ static void settle_locked(struct tsr_copies *copies)
     tsr_directory_settle(&copies->directory);
     memset(copies->read_by, 0, sizeof copies->read_by);
     memset(copies->written_by, 0, sizeof copies->written_by);
+    copies->spilled.used = 0;
+    copies->spilled.several = copies->spilled.arriving = false;
 }
 
 void tsr_copies_settle(void)
@@ -267,6 +284,7 @@ void tsr_copies_settle(void)
         settle_locked(tsr_copies_all.data[i]);
     for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
+    tsr_marks_settle_locked();
     tsr_copies_change(&tsr_copies_generation);
     pthread_mutex_unlock(&tsr_copies_lock);
 }

@@ -12,6 +12,7 @@
 #include "memory/home.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
+#include "memory/spill.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -80,6 +81,12 @@ static CUresult begin_or_tidy(void)
     return tsr_tickets_have_begun() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+void tsr_copies_begin_locked(void)
+{
+    if (!tsr_tickets_have_begun() && !tsr_is_any_capture() && tsr_memory_at_home())
+        begin_locked_memory();
+}
+
 void tsr_copies_begin(void)
 {
     if (!tsr_tickets_have_begun())
@@ -94,6 +101,8 @@ static bool is_under_way(const struct tsr_copies_use *use)
 /* Gives the GPU copies of all extents that the use touches. */
 static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_copies_waits *waits)
 {
+    if (tsr_owners_have_host() && !use->locked)
+        tsr_spill_begins();
     CUresult result = tsr_copies_ask(use, waits);
     for (unsigned i = 0; i < MOST_GIVEN && result == CUDA_SUCCESS && waits->missing && !use->locked; i++) {
         result = tsr_copies_give(waits->missing, use->lane);
@@ -154,6 +163,8 @@ static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order
     CUresult result = CUDA_ERROR_NOT_READY;
     if (use->lanes)
         prepare_lanes(use);
+    if (tsr_owners_have_host() && !use->locked)
+        tsr_spill_look_ahead();
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
         result = i ? tsr_copies_prepare(use) : tsr_copies_prepare_lightly(use);
         if (result == CUDA_SUCCESS)

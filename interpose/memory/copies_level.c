@@ -15,6 +15,7 @@
 #include "memory/home.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
+#include "memory/spill.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -44,7 +45,7 @@ static int by_number(const void *a, const void *b)
 
 static bool may_move(const struct tsr_copies *copies)
 {
-    return !copies->fixed && copies->bytes > TSR_ARENA_PAGE;
+    return !copies->fixed && copies->bytes > TSR_ARENA_PAGE && !tsr_copies_host_owns(copies);
 }
 
 /* What should move, and how many bytes that are. NULL: no memory, or none. */
@@ -174,6 +175,7 @@ void tsr_copies_level(void)
 {
     if (!tsr_copies_matter() || tsr_is_any_capture() || !tsr_memory_at_home())
         return;
+    tsr_spill_has_waited();
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();
     if (is_due_locked()) {

@@ -10,6 +10,7 @@
 #include "lane/lane_client.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
+#include "memory/spill.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -38,6 +39,8 @@ bool tsr_copies_deserves_own_locked(const struct tsr_copies *copies, const struc
 {
     if (copies->replicas.own >> gpu & 1 || copies->fixed || was_denied_locked(copies, gpu))
         return false;
+    if (tsr_copies_host_owns(copies))
+        return gpu == 0;
     return use->writes || is_fresh_locked(copies) || is_small(copies);
 }
 
@@ -45,6 +48,8 @@ bool tsr_copies_deserves_own_locked(const struct tsr_copies *copies, const struc
 static uint32_t would_use_locked(const struct tsr_copies *copies, const struct tsr_use *use, uint32_t gpu)
 {
     bool deserves = tsr_copies_deserves_own_locked(copies, use, gpu);
+    if (deserves && tsr_copies_host_owns(copies))
+        return gpu;
     if (deserves && tsr_owners_have_room(gpu, copies->bytes, __atomic_load_n(&tsr_copies_held[gpu], __ATOMIC_RELAXED)))
         return gpu;
     return copies->replicas.ready >> gpu & 1 ? copies->replicas.used_by[gpu] : copies->replicas.owner;
@@ -123,7 +128,10 @@ void tsr_copies_deny(struct tsr_copies *copies, uint32_t gpu)
 CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu)
 {
     struct tsr_copies *copies = extent->copies;
-    if (is_room(copies, gpu) && replace_when_quiet(extent, gpu))
+    if (tsr_copies_host_owns(copies)) {
+        if (!gpu && !tsr_spill_take(extent))
+            tsr_copies_deny(copies, gpu);
+    } else if (is_room(copies, gpu) && replace_when_quiet(extent, gpu))
         tsr_copies_count_bytes(copies, (uint16_t)(1u << gpu), true);
     else
         tsr_copies_deny(copies, gpu);
@@ -132,7 +140,8 @@ CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu)
 
 void tsr_copies_begin_own(const struct tsr_extent *extent, struct tsr_copies *copies)
 {
-    if (copies->replicas.owner && is_small(copies) && tsr_owners_have_room(0, copies->bytes, tsr_copies_held[0]) &&
+    if (copies->replicas.owner && !tsr_copies_host_owns(copies) && is_small(copies) &&
+        tsr_owners_have_room(0, copies->bytes, tsr_copies_held[0]) &&
         tsr_replicas_give_home(extent, &copies->replicas) == CUDA_SUCCESS)
         tsr_copies_count_bytes(copies, 1, true);
 }

@@ -10,8 +10,23 @@
 #include "memory/arena.h"
 #include "memory/copies.h"
 #include "memory/directory.h"
+#include "memory/owners.h"
 #include "memory/replicas.h"
 #include "memory/tickets.h"
+#include "object/session.h"
+
+/* Of memory that the host owns: what spill.h knows of it. Lock. */
+struct tsr_spilled {
+    uint64_t used;    /* tsr_copies_uses when work at home used it last; 0: such work is complete */
+    uint32_t queue;   /* 1 + the place of that work's queue (tickets.h) */
+    bool several;     /* there is also work of other queues, or on other GPUs */
+    bool moving;      /* what is mapped at its address is changing: nobody may use it */
+    bool ahead;       /* home's copy was fetched before a launch asked for it, and none has used it yet */
+    bool arriving;    /* what was fetched for it may be on its way */
+    uint32_t fetcher; /* the stream that fetched it last, by number */
+    uint64_t looked;  /* at what time `next` was found out; */
+    uint64_t next;    /* how many other extents are used first; UINT64_MAX: not known to be used again */
+};
 
 struct tsr_copies {
     CUdeviceptr address;
@@ -28,11 +43,18 @@ struct tsr_copies {
     uint64_t denied_at[TSR_DIRECTORY_COPIES]; /* tsr_copies_uses when it could not have one; 0: never */
     uint64_t written_at;                      /* tsr_copies_uses when it was written last; 0: never */
     uint64_t read_by[TSR_DIRECTORY_COPIES],
-        written_by[TSR_DIRECTORY_COPIES];    /* tickets of the last tracked uses, for those who use the same copy; 0: none */
+        written_by[TSR_DIRECTORY_COPIES]; /* tickets of the last tracked uses, for those who use the same copy; 0: none */
+    struct tsr_spilled spilled;
     struct tsr_replicas replicas;            /* changed with both locks */
     struct tsr_directory directory;          /* lock */
     uint64_t reported_cells, reported_bytes; /* lock; of these, what the policy's table includes */
 };
+
+/* Whether the memory is the host's (owners.h). */
+static inline bool tsr_copies_host_owns(const struct tsr_copies *copies)
+{
+    return tsr_owners_have_host() && copies->replicas.owner == tsr_session_host(tsr_session());
+}
 
 /* All there are. */
 struct tsr_copies_all {
@@ -73,6 +95,10 @@ extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
 
 /* Memory lock. Makes room for a copy on a full GPU. False: there is none to be made, or no quiet moment. */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
+/* Memory lock; nothing on its GPU uses the copy, of which it holds nothing alone. The copy goes. */
+void tsr_copies_give_up(struct tsr_copies *copies, uint32_t copy);
+/* Memory lock. As tsr_copies_begin (copies.h). */
+void tsr_copies_begin_locked(void);
 /* In a pool, where home sees all copies: all bytes come to one. Nothing runs and nobody is inside; a context of the home GPU is current. */
 CUresult tsr_copies_bring(struct tsr_copies *copies, uint32_t copy);
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more);

@@ -44,8 +44,7 @@ static uint64_t spare_bytes(uint32_t copy)
     return bytes;
 }
 
-/* Nothing runs and nobody is inside. */
-static void give_up(struct tsr_copies *copies, uint32_t copy)
+void tsr_copies_give_up(struct tsr_copies *copies, uint32_t copy)
 {
     struct tsr_replicas replicas = copies->replicas;
     if (copy)
@@ -72,7 +71,7 @@ static void give_up_spare(uint32_t copy, uint64_t bytes)
         pthread_mutex_unlock(&tsr_copies_lock);
         if (!spare)
             continue;
-        give_up(copies, copy);
+        tsr_copies_give_up(copies, copy);
         given += copies->bytes;
     }
 }
@@ -174,7 +173,7 @@ static uint64_t yield_some(uint32_t copy, uint64_t bytes, bool only_ones)
             continue;
         if (only_ones && bring_home(copies) != CUDA_SUCCESS)
             continue;
-        give_up(copies, copy);
+        tsr_copies_give_up(copies, copy);
         given += copies->bytes;
     }
     return given;

@@ -15,6 +15,7 @@
 #include "memory/pairs.h"
 #include "memory/pull_seen.h"
 #include "memory/relay.h"
+#include "memory/spill.h"
 #include "memory/staging.h"
 #include "object/session.h"
 
@@ -275,6 +276,19 @@ static void note_sharers_locked(const struct tsr_copies *copies, const struct ts
     }
 }
 
+/* The host owns what is used; NULL: all of it, by work that may touch anything. */
+static void note_staged_locked(struct tsr_copies *copies, const struct tsr_use *part, const struct inquiry *inquiry)
+{
+    const struct tsr_copies_use *use = inquiry->use;
+    struct tsr_spill_use staged = {.queue = inquiry->waits.asker.queue,
+                                   .counts = part && use->cause == TSR_PULL_LAUNCH,
+                                   .whole = part && part->pulls && part->end - part->first == copies->bytes};
+    if (use->lane || inquiry->waits.asker.own)
+        tsr_spill_used_away_locked(copies);
+    else if (use->cause != TSR_PULL_CONSTANT)
+        tsr_spill_used_locked(copies, &staged);
+}
+
 /* In a pool: the use has its ticket. */
 static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
@@ -283,6 +297,8 @@ static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use
     *(writes ? &copies->written_by[gpu] : &copies->read_by[gpu]) = use->ticket;
     if (use->writes)
         copies->written_at = tsr_copies_uses;
+    if (tsr_copies_host_owns(copies))
+        note_staged_locked(copies, use, inquiry);
 }
 
 /* False: the use's GPU cannot use the extent (result), or has no copy of it yet (waits.missing). */
@@ -291,6 +307,7 @@ static bool is_usable_locked(struct tsr_copies *copies, const struct tsr_use *us
     uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
     bool wants = tsr_owners_have_begun() && wants_own_locked(copies, use, inquiry, gpu);
     copies->used_at[gpu] = tsr_copies_uses;
+    wants |= copies->spilled.moving;
     if (inquiry->use->lane && (copies->fixed || copies->refused >> gpu & 1))
         inquiry->result = CUDA_ERROR_NOT_SUPPORTED;
     else if (!(copies->replicas.ready >> gpu & 1) || wants)
@@ -382,6 +399,9 @@ static void ask_everything_locked(struct inquiry *inquiry)
 {
     struct tsr_directory_listener waits = {.pull = ignore_pull, .wait = note_wait, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++)
+        if (tsr_copies_all.data[i]->spilled.moving)
+            inquiry->waits.missing = tsr_copies_all.data[i]->address;
+    for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_directory_ask_all(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], &waits);
 }
 
@@ -390,6 +410,8 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
     struct tsr_directory_listener pulls = {.pull = issue_pull, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         inquiry->copies = tsr_copies_all.data[i];
+        if (tsr_copies_host_owns(inquiry->copies))
+            note_staged_locked(tsr_copies_all.data[i], NULL, inquiry);
         tsr_directory_gather(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], ticket, &pulls);
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     }
@@ -615,6 +637,8 @@ static CUresult pull_locked(struct inquiry *inquiry)
     add_lanes_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS)
         return inquiry->result;
+    if (tsr_owners_have_host() && !inquiry->use->lane && inquiry->hold)
+        tsr_spill_mark_locked(tsr_stream_named(inquiry->use->stream, inquiry->use->per_thread), inquiry->waits.asker.queue);
     uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
     note_shared_locked(inquiry, ticket);
     if (inquiry->use->ticket)

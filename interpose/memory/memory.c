@@ -20,6 +20,7 @@
 #include "memory/owners.h"
 #include "memory/relay.h"
 #include "memory/room.h"
+#include "memory/spill.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "memory/vmm.h"
@@ -353,6 +354,7 @@ void tsr_memory_context_gone(CUcontext context)
     tsr_host_context_gone_locked(context);
     tsr_memory_unlock();
     tsr_copies_context_gone(context);
+    tsr_spill_context_gone(context);
     tsr_relay_context_gone(context);
 }
 
@@ -372,6 +374,7 @@ void tsr_memory_forget(void)
     tsr_pool_forget();
     tsr_arena_forget();
     tsr_copies_forget();
+    tsr_spill_forget();
     tsr_vmm_forget();
     tsr_physical_forget();
     tsr_host_forget();

@@ -70,6 +70,11 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size, const 
     return result;
 }
 
+static CUmemLocation on_gpu(uint32_t gpu)
+{
+    return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = tsr_gpu_device(gpu)};
+}
+
 /* On the first GPU that has room. NOT_SUPPORTED: there is no pool, or it is none of the home GPU's memory. */
 static CUresult create_in_pool(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop)
 {
@@ -86,8 +91,16 @@ static CUresult create_in_pool(CUmemGenericAllocationHandle *handle, size_t size
         if (rank == TSR_OWNERS_NONE)
             break;
         tried |= 1u << rank;
-        elsewhere.location.id = tsr_gpu_device(tsr_session_gpu(tsr_session(), rank));
-        result = create(handle, size, &elsewhere, 0);
+        uint32_t gpu = tsr_session_gpu(tsr_session(), rank);
+        elsewhere.location = gpu == TSR_GPU_HOST ? tsr_backing_host() : on_gpu(gpu);
+        elsewhere.allocFlags = gpu == TSR_GPU_HOST ? (typeof(elsewhere.allocFlags)){0} : prop->allocFlags;
+        result = gpu == TSR_GPU_HOST ? tsr_real.cuMemCreate(handle, size, &elsewhere, 0) : create(handle, size, &elsewhere, 0);
+        if (result != CUDA_SUCCESS && gpu == TSR_GPU_HOST) {
+            tsr_memory_lock();
+            tsr_owners_host_refused((int)result);
+            tsr_memory_unlock();
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        }
         if (result != CUDA_SUCCESS)
             continue;
         tsr_physical_created(*handle, CU_MEM_HANDLE_TYPE_NONE, -1);

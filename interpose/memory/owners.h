@@ -1,8 +1,8 @@
 /*
  * Owners, where the memory of several GPUs is one pool: each extent of the arena has one GPU that keeps its bytes, which is where there was room when
  * it was made. What is made one after the other lies together: a GPU is filled before the next one is begun. Other GPUs may have copies of
- * it (copies.h), in what the pool leaves to them of each GPU, the reserve. GPUs are identified by rank (tsr_session_gpu). Only decides and counts. Memory
- * lock held.
+ * it (copies.h), in what the pool leaves to them of each GPU, the reserve. What fits no GPU any more host memory may own, in pieces (spill.h).
+ * GPUs are identified by rank (tsr_session_gpu), and so is the host (tsr_session_host). Only decides and counts. Memory lock held.
  */
 #ifndef TSR_MEMORY_OWNERS_H
 #define TSR_MEMORY_OWNERS_H
@@ -18,10 +18,20 @@ bool tsr_owners_are_wanted(void);
 bool tsr_owners_are_on(void);
 void tsr_owners_forget(void);
 
-/* The GPU that is to own new memory; NONE: none outside of the set `but` has room by what is known here. */
+/* The GPU that is to own new memory, or the host; NONE: none outside of the set `but` has room by what is known here. */
 uint32_t tsr_owners_next(uint64_t bytes, uint32_t but);
-/* The same for part of it: the most bytes that one GPU outside of the set has room for, in whole pages. */
-uint64_t tsr_owners_most(uint32_t but);
+/* The GPUs and the host, as a set, that are not to own so much in one piece. */
+uint32_t tsr_owners_too_small(uint64_t bytes);
+/* The same as `next` for part of it: the most bytes that one GPU, or else the host, has room for, in whole pages. */
+uint64_t tsr_owners_most(void);
+/* Whether the pool has host memory. Takes no lock. */
+extern bool tsr_owners_host;
+static inline bool tsr_owners_have_host(void)
+{
+    return __builtin_expect(__atomic_load_n(&tsr_owners_host, __ATOMIC_RELAXED), 0);
+}
+/* The driver has none, for this reason: there is none from now on. */
+void tsr_owners_host_refused(int error);
 void tsr_owners_add(uint32_t rank, uint64_t bytes);
 void tsr_owners_remove(uint32_t rank, uint64_t bytes);
 /* Memory has another owner now. */

@@ -59,7 +59,7 @@ static bool ask(uint32_t user, uint32_t owner)
 
 bool tsr_pair_is_direct(uint32_t user, uint32_t owner)
 {
-    if (user == owner)
+    if (user == owner || owner > tsr_session()->lane_count) /* the host's: all GPUs can */
         return true;
     if (!(__atomic_load_n(&known[user], __ATOMIC_ACQUIRE) >> owner & 1)) {
         if (ask(user, owner))

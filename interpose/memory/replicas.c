@@ -13,17 +13,22 @@
 #include "memory/backing.h"
 #include "memory/pairs.h"
 #include "memory/relay.h"
-#include "memory/staging.h"
 #include "object/session.h"
 
 #define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
 static bool open, refused; /* memory lock */
 
-/* The windows of home and of each lane, and what is behind them. */
+/* The last copy that there may be: of the last lane, or of the host. */
+static uint32_t last_copy(void)
+{
+    return (uint32_t)tsr_session_copies(tsr_session()) - 1;
+}
+
+/* The windows of all copies, and what is behind them. */
 static uint64_t windows_bytes(void)
 {
-    return (tsr_session()->lane_count + 1ull) * TSR_ARENA_BYTES + tsr_staging_space();
+    return (last_copy() + 1ull) * TSR_ARENA_BYTES + TSR_PRIVATE_BYTES;
 }
 
 bool tsr_replicas_open(void)
@@ -34,15 +39,13 @@ bool tsr_replicas_open(void)
     CUdeviceptr address = 0;
     if (open || refused)
         return open;
-    refused = tsr_session()->lane_count >= TSR_WINDOWS ||
+    refused = last_copy() >= TSR_WINDOWS ||
               tsr_real.cuMemAddressReserve(&address, bytes, TSR_ARENA_PAGE, TSR_WINDOWS_ADDRESS, 0) != CUDA_SUCCESS;
     if (!refused && (address != TSR_WINDOWS_ADDRESS || tsr_executors_ask(&message, -1, &undo) != CUDA_SUCCESS)) {
         tsr_real.cuMemAddressFree(address, bytes);
         refused = true;
     }
     open = !refused;
-    if (open)
-        tsr_staging_open();
     if (refused)
         tsr_warn("address space for copies of memory cannot be shared; memory has one copy, at home");
     return open;
@@ -51,7 +54,11 @@ bool tsr_replicas_open(void)
 void tsr_replicas_forget(void)
 {
     open = refused = false;
-    tsr_staging_forget();
+}
+
+static bool is_of_host(const struct tsr_replicas *replicas)
+{
+    return replicas->owner > tsr_session()->lane_count;
 }
 
 static bool has(const struct tsr_replicas *replicas, uint32_t copy)
@@ -145,7 +152,7 @@ static bool is_ready(const struct tsr_replicas *replicas, uint32_t gpu)
 static CUresult open_windows(const struct tsr_extent *extent, uint32_t gpu, const struct tsr_replicas *replicas)
 {
     CUresult result = CUDA_SUCCESS;
-    for (uint32_t other = 0; other <= tsr_session()->lane_count && result == CUDA_SUCCESS; other++) {
+    for (uint32_t other = 0; other <= last_copy() && result == CUDA_SUCCESS; other++) {
         if (has(replicas, other))
             result = open_window(extent, gpu, other, replicas);
         if (result == CUDA_SUCCESS && other != gpu && has(replicas, gpu) && is_ready(replicas, other))
@@ -157,7 +164,7 @@ static CUresult open_windows(const struct tsr_extent *extent, uint32_t gpu, cons
 /* Also of what was opened in part: what is not mapped is refused by the driver and the executors. */
 static void close_windows(const struct tsr_extent *extent, uint32_t gpu, const struct tsr_replicas *replicas)
 {
-    for (uint32_t other = 0; other <= tsr_session()->lane_count; other++) {
+    for (uint32_t other = 0; other <= last_copy(); other++) {
         if (has(replicas, other))
             close_window(extent, gpu, other);
         if (other != gpu && has(replicas, gpu) && is_ready(replicas, other))
@@ -277,10 +284,10 @@ void tsr_replicas_drop(const struct tsr_extent *extent, struct tsr_replicas *rep
     for (uint32_t copy = 1; copy <= tsr_session()->lane_count; copy++)
         if (is_ready(replicas, copy) && copy != replicas->owner)
             tsr_replicas_take(extent, copy, replicas);
-    if (replicas->owner)
+    if (replicas->owner && !is_of_host(replicas))
         tsr_replicas_take(extent, replicas->owner, replicas);
     else
-        close_window(extent, 0, 0);
+        close_window(extent, 0, replicas->owner);
     replicas->own = replicas->ready = 0;
 }
 
@@ -307,5 +314,5 @@ CUresult tsr_replicas_make(const struct tsr_extent *extent, uint32_t owner, stru
     out->memory[owner] = extent->memory;
     if (result != CUDA_SUCCESS)
         return result;
-    return owner ? begin_at_owner(extent, out) : open_window(extent, 0, 0, out);
+    return owner && !is_of_host(out) ? begin_at_owner(extent, out) : open_window(extent, 0, owner, out);
 }

@@ -1,6 +1,7 @@
 /*
  * Physical memory of several GPUs for one extent of the arena. Each GPU that uses the extent has its own memory at the extent's address; the processes of these
- * GPUs also map each other's memory in windows (tessera/lane.h), between which pulls copy. Copy 0 is the home GPU's, copy n + 1 that of lane n. One
+ * GPUs also map each other's memory in windows (tessera/lane.h), between which pulls copy. Copy 0 is the home GPU's, copy n + 1 that of lane n; that of
+ * the host's rank (tsr_session_host), if there is one, is in host memory, which no GPU's kernels run beside. One
  * of them, home's unless there is a pool (owners.h), is its owner's, and there always is. All of it is created in the application's process and
  * outlives an executor. A GPU that has not used the extent has no memory for it; home then uses the owner's. Memory lock held.
  */
@@ -49,6 +50,7 @@ void tsr_replicas_take_home(const struct tsr_extent *extent, struct tsr_replicas
 /* Another copy, which has all bytes, becomes the owner's; the owner's own goes. Nothing on any GPU uses the extent. Errors: as above. */
 CUresult tsr_replicas_pass(struct tsr_extent *extent, uint32_t to, struct tsr_replicas *replicas);
 
+#define TSR_PRIVATE_BYTES (4ull << 30) /* of addresses, behind the windows */
 /* Memory of the GPU, numbered as its copy, that only its own process maps, for good. The address is behind the windows. Errors: as above. */
 CUresult tsr_replicas_private(CUdeviceptr address, uint64_t bytes, uint32_t copy);
 

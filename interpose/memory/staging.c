@@ -14,12 +14,14 @@
 #include "order/order.h"
 #include "order/order_parts.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define AREAS 4u /* streams whose pulls are staged at a time */
 #define AREA_BYTES (8ull << 20)
 #define MOST_BYTES (4ull << 20) /* of a pull */
 #define BYTES (AREAS * AREA_BYTES)
+_Static_assert((TSR_LANES + 1) * BYTES <= TSR_PRIVATE_BYTES, "no room");
 #define ALIGNMENT 256u
 #define LAST 256u /* work of a strand whose pulls are remembered; a power of two */
 #define MARK_EVERY 64u /* of such work: where nobody else sets marks, its end would never be seen */
@@ -54,39 +56,19 @@ struct tsr_staging {
 };
 
 static struct tsr_staging areas[AREAS]; /* copies' lock */
+static bool asked;                      /* memory lock */
 static bool open;                       /* written with the memory lock held, before there are copies */
 
 /* ---- memory ---- */
 
 static uint64_t space_address(void)
 {
-    return TSR_WINDOWS_ADDRESS + (tsr_session()->lane_count + 1) * TSR_ARENA_BYTES;
-}
-
-uint64_t tsr_staging_space(void)
-{
-    return (TSR_LANES + 1) * BYTES;
+    return TSR_WINDOWS_ADDRESS + tsr_session_copies(tsr_session()) * TSR_ARENA_BYTES;
 }
 
 static CUdeviceptr place_of(const struct tsr_staging *area, uint32_t rank, uint64_t at)
 {
     return space_address() + rank * BYTES + (uint64_t)(area - areas) * AREA_BYTES + at % AREA_BYTES;
-}
-
-void tsr_staging_open(void)
-{
-    bool made = tsr_order_by_data && !tsr_owners_are_on();
-    for (uint32_t rank = 0; made && rank <= tsr_session()->lane_count; rank++)
-        made = tsr_replicas_private(space_address() + rank * BYTES, BYTES, rank) == CUDA_SUCCESS;
-    if (!made && tsr_order_by_data && !tsr_owners_are_on())
-        tsr_debug("no memory to stage pulls in; they wait for the launches that need them");
-    open = made;
-}
-
-void tsr_staging_forget(void)
-{
-    memset(areas, 0, sizeof areas);
-    open = false;
 }
 
 /* ---- areas ---- */
@@ -167,7 +149,8 @@ static struct tsr_staging *area_of(const struct tsr_staging_use *use)
     return area;
 }
 
-void tsr_staging_end_stream(struct tsr_stream *stream)
+/* The stream is held, and has been joined. */
+static void end_locked(struct tsr_stream *stream)
 {
     struct tsr_staging *area = stream->staging;
     bool pushed = false;
@@ -181,6 +164,35 @@ void tsr_staging_end_stream(struct tsr_stream *stream)
     if (recorded) /* else the area is lost */
         area->owner = NULL;
     tsr_current_pop(pushed);
+}
+
+static void end(struct tsr_stream *stream)
+{
+    pthread_mutex_lock(&tsr_copies_lock);
+    end_locked(stream);
+    pthread_mutex_unlock(&tsr_copies_lock);
+}
+
+/* ---- a session ---- */
+
+void tsr_staging_open(void)
+{
+    if (asked)
+        return;
+    asked = true;
+    bool made = tsr_order_by_data && !tsr_owners_are_on();
+    for (uint32_t rank = 0; made && rank <= tsr_session()->lane_count; rank++)
+        made = tsr_replicas_private(space_address() + rank * BYTES, BYTES, rank) == CUDA_SUCCESS;
+    if (!made && tsr_order_by_data && !tsr_owners_are_on())
+        tsr_debug("no memory to stage pulls in; they wait for the launches that need them");
+    open = made;
+    tsr_strands_at_end(end);
+}
+
+void tsr_staging_forget(void)
+{
+    memset(areas, 0, sizeof areas);
+    open = asked = false;
 }
 
 /* ---- room ---- */

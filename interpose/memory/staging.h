@@ -40,11 +40,9 @@ struct tsr_staging_use {
     } pulls[TSR_STAGED_PULLS];
 };
 
-/* Address space and memory on each GPU; once copies can be made. Memory lock held. Without them nothing is staged. */
+/* Memory on each GPU, once copies can be made. Memory lock held. Without it nothing is staged. */
 void tsr_staging_open(void);
 void tsr_staging_forget(void);
-/* Bytes of address space behind the windows that it needs. */
-uint64_t tsr_staging_space(void);
 
 /* What follows is called with the stream held, and the copies' lock. */
 
@@ -59,8 +57,5 @@ CUresult tsr_staging_end(struct tsr_staging_use *use);
  * puller's work it must be tied to that strand itself; 0: it need not be.
  */
 uint64_t tsr_staging_guard(struct tsr_stream *stream, uint32_t asker, uint32_t puller, uint64_t number, CUresult *result);
-
-/* The stream ends; its work has been joined. */
-void tsr_staging_end_stream(struct tsr_stream *stream);
 
 #endif

@@ -8,7 +8,6 @@
 #include "lane/streams.h"
 #include "memory/copies.h"
 #include "memory/copies_parts.h"
-#include "memory/staging.h"
 
 #ifndef TSR_TICKETS_MOST_QUEUES
 #define TSR_TICKETS_MOST_QUEUES 4096u
@@ -207,16 +206,9 @@ static void forked(struct tsr_stream *stream, uint32_t strand)
         stream->queue->strands[strand].after[0] = tsr_ticket_last_of(stream->queue, 0);
 }
 
-static void ends(struct tsr_stream *stream)
-{
-    pthread_mutex_lock(&tsr_copies_lock);
-    tsr_staging_end_stream(stream);
-    pthread_mutex_unlock(&tsr_copies_lock);
-}
-
 void tsr_tickets_start(uint32_t strands)
 {
-    static const struct tsr_strands_listener listener = {.joined = joined, .forked = forked, .ends = ends};
+    static const struct tsr_strands_listener listener = {.joined = joined, .forked = forked};
     tsr_tickets.strands = strands;
     tsr_strands_listen(&listener);
 }

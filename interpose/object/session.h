@@ -67,9 +67,25 @@ static inline void tsr_session_count(uint64_t *counter, uint64_t by)
         __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
 }
 
+#define TSR_GPU_HOST 255u /* in the place of a GPU's number: host memory */
+
+/* The rank of host memory, which a pool may have (memory/owners.h): that after the last GPU's. */
+static inline uint32_t tsr_session_host(const struct tsr_session *session)
+{
+    return session->lane_count + 1;
+}
+
+/* How many ranks have copies of memory: all GPUs, and the host where it may own some. */
+static inline uint64_t tsr_session_copies(const struct tsr_session *session)
+{
+    return session->lane_count + (session->policy->memory_host_bytes ? 2u : 1u);
+}
+
 /* The machine's number of the GPU with a rank. Rank 0 is the home GPU, 1 + k that of lane k; copies of memory and strands are numbered by rank. */
 static inline uint32_t tsr_session_gpu(const struct tsr_session *session, uint32_t rank)
 {
+    if (rank > session->lane_count)
+        return TSR_GPU_HOST;
     return rank ? session->lane_device[rank - 1] : session->policy->home;
 }
 

@@ -16,6 +16,7 @@ static struct {
 } away;
 
 bool tsr_order_by_data;
+static void (*at_end)(struct tsr_stream *stream);
 static const struct tsr_strands_listener *listener; /* constant for a session; NULL: nobody listens */
 
 static void set(uint32_t *which, uint32_t lanes)
@@ -315,8 +316,13 @@ uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64
 void tsr_strands_end(struct tsr_stream *stream)
 {
     tsr_aside_end(stream);
-    if (listener)
-        listener->ends(stream);
+    if (at_end)
+        at_end(stream);
+}
+
+void tsr_strands_at_end(void (*ends)(struct tsr_stream *stream))
+{
+    at_end = ends;
 }
 
 void tsr_strands_listen(const struct tsr_strands_listener *heard)

@@ -62,7 +62,6 @@ CUresult tsr_strands_tie(struct tsr_stream *stream, uint32_t from, uint32_t to);
 struct tsr_strands_listener {
     void (*joined)(struct tsr_stream *stream);
     void (*forked)(struct tsr_stream *stream, uint32_t strand);
-    void (*ends)(struct tsr_stream *stream); /* it is held, and has been joined */
 };
 /*
  * A mark: a fence after a strand's work up to a number, so that work which needs only that need not wait for what the strand was given since. For the
@@ -77,8 +76,10 @@ CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t 
 CUresult tsr_strands_await(struct tsr_stream *later, uint32_t strand, uint32_t slot, uint64_t value);
 uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result);
 
-/* The stream, which is held, is to be destroyed. */
+/* The stream, which is held and has been joined, is to be destroyed. */
 void tsr_strands_end(struct tsr_stream *stream);
+/* Called by that. */
+void tsr_strands_at_end(void (*ends)(struct tsr_stream *stream));
 
 void tsr_strands_listen(const struct tsr_strands_listener *listener);
 

@@ -116,6 +116,12 @@ static struct tsr_session *create(void)
     return session;
 }
 
+/* A policy without executors that has something to do nevertheless. */
+static bool is_alone(const struct tsr_session *session)
+{
+    return !session->policy->executor_count && (session->checks || (session->policy->memory_host_bytes && session->home >= 0));
+}
+
 void tsr_session_start(void)
 {
     pthread_mutex_lock(&lock);
@@ -126,7 +132,6 @@ void tsr_session_start(void)
     if (current && (current->checks || current->policy->memory_place == TSR_POLICY_COPIES))
         tsr_evaluators_start(current->policy->home);
     if (current)
-        tsr_engage(current->lane_count || (current->checks && !current->policy->executor_count) ? TSR_REDIRECTING
-                                                                                                : TSR_COUNTING);
+        tsr_engage(current->lane_count || is_alone(current) ? TSR_REDIRECTING : TSR_COUNTING);
     pthread_mutex_unlock(&lock);
 }

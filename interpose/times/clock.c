@@ -23,8 +23,18 @@ void tsr_times_find_emulator(struct tsr_times_driver *driver, CUresult (*export_
         return;
     const struct tsr_emulator_table *table = found;
     driver->emulated = true;
-    if (table->bytes >= sizeof *table && table->is_frozen())
-        driver->event_ns = table->event_ns;
+    if (table->bytes < sizeof *table || !table->is_frozen())
+        return;
+    driver->event_ns = table->event_ns;
+    driver->host_ns = table->host_ns;
+}
+
+bool tsr_times_is_past(const struct tsr_times_driver *driver, CUevent event)
+{
+    uint64_t ns;
+    if (!driver->event_ns)
+        return driver->event_query(event) == CUDA_SUCCESS;
+    return driver->event_ns(event, &ns) == CUDA_SUCCESS && ns <= driver->host_ns();
 }
 
 CUresult tsr_times_query(const struct tsr_times_driver *driver, CUevent event)

@@ -18,6 +18,7 @@ struct tsr_times_driver {
     CUresult (*elapsed)(float *, CUevent, CUevent);
     bool emulated;                             /* a launch begins when it is called, not when the call ends */
     CUresult (*event_ns)(CUevent, uint64_t *); /* for GPUs with a clock of their own; NULL: GPUs share the host's */
+    uint64_t (*host_ns)(void);                 /* the same: where on that clock the calling thread is */
 };
 
 /* Finds the emulated driver's own functions, if it is one. Call it after cuInit. */
@@ -26,6 +27,9 @@ void tsr_times_find_emulator(struct tsr_times_driver *driver, CUresult (*export_
 /* Whether the event has come to pass, as cuEventQuery: who asks on the program's thread moves its virtual time by what it sees, and so by
    when it happens to ask. This costs no time. */
 CUresult tsr_times_query(const struct tsr_times_driver *driver, CUevent event);
+
+/* Whether it has, where the calling thread is in virtual time, which does not move: for who can do without. */
+bool tsr_times_is_past(const struct tsr_times_driver *driver, CUevent event);
 
 /* Of one context. Zero bytes: at its beginning. */
 struct tsr_times_clock {

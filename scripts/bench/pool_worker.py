@@ -1,11 +1,12 @@
-"""A worker of scripts/bench/pool: a Llama-shaped model of any size, for one GPU or spread by accelerate.
+"""A worker of scripts/bench/pool and spill: a Llama-shaped model of any size, for one GPU or spread by accelerate.
 
-    pool_worker.py cuda|map LAYERS WIDTH INTERMEDIATE TOKENS ROUNDS
+    pool_worker.py cuda|map|managed:LIBRARY LAYERS WIDTH INTERMEDIATE TOKENS ROUNDS
 
 cuda: an unmodified program for one GPU, `.to("cuda")` and no more. map: accelerate's device_map over the GPUs that it
-sees. Weights are random, and made on the GPU; the same in both. Prints JSON: seconds of a prefill, of eight without
-synchronising in between, of a decoded token (each as often as there are rounds), with `map` also the sum of the layers'
-own times in a prefill, and a digest of all results.
+sees. managed: as cuda, with the allocator of a library (managed_allocator.c). Weights are random, and made on the GPU;
+the same in all. Prints JSON: seconds of a prefill, of eight without synchronising in between, of a decoded token (each
+as often as there are rounds), with `map` also the sum of the layers' own times in a prefill, and a digest of all
+results.
 """
 
 import hashlib
@@ -166,6 +167,10 @@ def own_times(model: Model, shape: Shape) -> float:
 @torch.inference_mode()
 def main() -> None:
     where, shape, rounds = sys.argv[1], Shape(*map(int, sys.argv[2:6])), int(sys.argv[6])
+    if where.startswith("managed:"):
+        library = where.removeprefix("managed:")
+        allocator = torch.cuda.memory.CUDAPluggableAllocator(library, "managed_malloc", "managed_free")
+        torch.cuda.memory.change_current_allocator(allocator)
     model = build(where, shape)
     source = torch.Generator("cuda").manual_seed(7)
     inputs = [torch.randint(0, VOCABULARY, (1, shape.tokens), device="cuda", generator=source) for _ in range(REQUESTS)]

@@ -1,11 +1,13 @@
 """A program that is larger than its GPU: `large_guest.py layers LAYERS WAITED UNWAITED ROWS
-KIB`, `... captured LAYERS WAITED UNWAITED ROWS KIB`, `... serve LAYERS REQUESTS ROWS KIB` or `... info`.
+KIB`, `... captured LAYERS WAITED UNWAITED ROWS KIB`, `... serve LAYERS REQUESTS ROWS KIB`, `... fill LAYERS ROWS KIB`
+or `... info`.
 
 layers: each layer has ROWS rows of weights, of KIB each like what goes through the layers, which are made on the GPU;
 requests go through all layers, over the same two buffers, and their results are kept; the host waits for each of the
 first ones. Prints the sum of each result. captured: the same, and a request is a graph of all layers, over its own
 input and output. serve: the same request, waited for each time, until a line comes in, and
-REQUESTS more; prints "right", or the first error and the next one. info: prints what memory the GPU says it has.
+REQUESTS more; prints "right", or the first error and the next one. fill: prints how many of the layers there was
+memory for. info: prints what memory the GPU says it has.
 """
 
 import ctypes
@@ -136,6 +138,12 @@ def serve(count: int, requests: int, rows: int, kib: int) -> None:
     os._exit(0)
 
 
+def fill(count: int, rows: int, kib: int) -> None:
+    program = Program(rows, kib)
+    given = [driver.cuMemAlloc(program.count * rows * 4)[0] for _ in range(count)]
+    print(sum(error == driver.CUresult.CUDA_SUCCESS for error in given), "of", count)
+
+
 def info() -> None:
     use_gpu()
     free, total = call(driver.cuMemGetInfo())
@@ -147,5 +155,10 @@ if __name__ == "__main__":
         info()
     else:
         sizes = list(map(int, sys.argv[2:]))
-        programs: dict[str, Callable[..., None]] = {"layers": layers, "captured": captured, "serve": serve}
+        programs: dict[str, Callable[..., None]] = {
+            "layers": layers,
+            "captured": captured,
+            "serve": serve,
+            "fill": fill,
+        }
         programs[sys.argv[1]](*sizes)

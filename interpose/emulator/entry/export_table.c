@@ -12,6 +12,7 @@
 #include "../context/context.h"
 #include "../space/bounds.h"
 #include "../stream/event.h"
+#include "../stream/host_clock.h"
 
 static CUresult event_ns(CUevent handle, uint64_t *ns)
 {
@@ -31,7 +32,7 @@ static int is_frozen(void)
 
 CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
-    static const struct tsr_emulator_table times = {sizeof times, event_ns, is_frozen};
+    static const struct tsr_emulator_table times = {sizeof times, event_ns, is_frozen, tsr_host_clock_now};
     static const struct tsr_bounds_export bounds = {sizeof bounds, tsr_bounds_use};
     static const struct {
         CUuuid id;

@@ -7,11 +7,19 @@
 #include "../memory/alloc.h"
 #include "../memory/vmm.h"
 
+/* The host is one NUMA node, whose number is 0. */
+static bool is_host(const CUmemAllocationProp *prop)
+{
+    return prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
 static CUresult prop_check(const CUmemAllocationProp *prop, bool check_device)
 {
     TSR_REQUIRE(prop->type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
-    TSR_REQUIRE(prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
-    if (check_device)
+    TSR_REQUIRE(is_host(prop) || prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
+    if (is_host(prop))
+        TSR_REQUIRE(prop->location.id == 0, CUDA_ERROR_INVALID_VALUE);
+    else if (check_device)
         TSR_TRY(tsr_device_check(prop->location.id));
     TSR_REQUIRE(!((unsigned)prop->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
                 CUDA_ERROR_NOT_SUPPORTED);
@@ -49,7 +57,8 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, 
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(handle && prop && !flags && size && size % TSR_PHYSICAL_GRANULARITY == 0, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(prop_check(prop, true));
-    TSR_TRY(tsr_physical_create((uint32_t)prop->location.id, size, (unsigned)prop->requestedHandleTypes, &physical));
+    uint32_t location = is_host(prop) ? TSR_LOCATION_HOST : (uint32_t)prop->location.id;
+    TSR_TRY(tsr_physical_create(location, size, (unsigned)prop->requestedHandleTypes, &physical));
     *handle = tsr_physical_handle(physical);
     return CUDA_SUCCESS;
 }
@@ -112,7 +121,8 @@ static CUresult access_check(CUdeviceptr ptr, const CUmemAccessDesc *desc)
                 CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(tsr_space_lookup(tsr_space_instance(), ptr, &range), CUDA_ERROR_INVALID_VALUE);
     uint32_t from = (uint32_t)desc->location.id, to = range.location;
-    TSR_REQUIRE(from == to || tsr_machine_instance()->links[from * TSR_MACHINE_DEVICES + to].peer_access,
+    TSR_REQUIRE(from == to || to == TSR_LOCATION_HOST ||
+                    tsr_machine_instance()->links[from * TSR_MACHINE_DEVICES + to].peer_access,
                 CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     return CUDA_SUCCESS;
 }
@@ -170,10 +180,12 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *pro
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(prop, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(handle, &physical));
+    bool host = tsr_physical_device(physical) == TSR_LOCATION_HOST;
     *prop = (CUmemAllocationProp){
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = (CUmemAllocationHandleType)tsr_physical_handle_types(physical),
-        .location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)tsr_physical_device(physical)},
+        .location = {host ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
+                     host ? 0 : (int)tsr_physical_device(physical)},
     };
     tsr_physical_unref(physical);
     return CUDA_SUCCESS;

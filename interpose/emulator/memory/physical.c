@@ -13,14 +13,16 @@
 #include "../context/context.h"
 #include "../context/handles.h"
 #include "../machine/map.h"
+#include "../space/space.h"
 #include "heap.h"
 
 #define LABEL_MAGIC 0x59485053525354ull /* a number no other file ends with by chance */
 #define LABEL_BYTES 4096
+#define HOST_NUMBER UINT32_MAX
 
 struct label {
     uint64_t magic;
-    uint32_t version, number; /* of the device in the machine */
+    uint32_t version, number; /* of the device in the machine; HOST_NUMBER: host memory */
     uint64_t bytes;
     uint32_t handle_types, reserved;
     uint8_t device_uuid[16]; /* the machine's: memory of another machine is refused */
@@ -49,7 +51,7 @@ void tsr_physical_unref(struct tsr_physical *physical)
     if (__atomic_sub_fetch(&physical->references, 1, __ATOMIC_ACQ_REL))
         return;
     close(physical->descriptor);
-    if (!physical->imported)
+    if (!physical->imported && physical->device != TSR_LOCATION_HOST)
         tsr_device_memory_give(physical->device, physical->bytes);
     free(physical);
 }
@@ -99,6 +101,12 @@ struct tsr_physical *tsr_physical_find(CUmemGenericAllocationHandle handle)
     return physical;
 }
 
+/* -1: a device that this process does not see. */
+static int place_of(const struct label *label)
+{
+    return label->number == HOST_NUMBER ? (int)TSR_LOCATION_HOST : tsr_machine_device(label->number);
+}
+
 /* Takes the descriptor over, on error too. The new object has one handle reference. */
 static CUresult object_make(const struct label *label, int descriptor, bool imported, struct tsr_physical **out)
 {
@@ -110,7 +118,7 @@ static CUresult object_make(const struct label *label, int descriptor, bool impo
     }
     *physical = (struct tsr_physical){
         .references = 1,
-        .device = (uint32_t)tsr_machine_device(label->number),
+        .device = (uint32_t)place_of(label),
         .handle_types = label->handle_types,
         .bytes = label->bytes,
         .descriptor = descriptor,
@@ -125,16 +133,19 @@ static CUresult object_make(const struct label *label, int descriptor, bool impo
 
 CUresult tsr_physical_create(uint32_t device, uint64_t bytes, unsigned handle_types, struct tsr_physical **out)
 {
-    if (bytes > 1ull << 46 || !tsr_device_memory_take(device, bytes))
+    bool host = device == TSR_LOCATION_HOST;
+    if (bytes > 1ull << 46 || (!host && !tsr_device_memory_take(device, bytes)))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct label label = {LABEL_MAGIC, 1, tsr_machine_number(device), bytes, handle_types, 0, {0}};
-    memcpy(label.device_uuid, tsr_machine_instance()->devices[device].uuid, sizeof label.device_uuid);
+    struct label label = {LABEL_MAGIC, 1, host ? HOST_NUMBER : tsr_machine_number(device), bytes, handle_types, 0, {0}};
+    if (!host)
+        memcpy(label.device_uuid, tsr_machine_instance()->devices[device].uuid, sizeof label.device_uuid);
     int descriptor = tsr_os_memfd("tessera-physical", bytes + LABEL_BYTES);
     if (descriptor < 0 || pwrite(descriptor, &label, sizeof label, (off_t)bytes) != (ssize_t)sizeof label ||
         !tsr_os_seal(descriptor, F_SEAL_SHRINK | F_SEAL_GROW)) {
         if (descriptor >= 0)
             close(descriptor);
-        tsr_device_memory_give(device, bytes);
+        if (!host)
+            tsr_device_memory_give(device, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return object_make(&label, descriptor, false, out);
@@ -150,8 +161,9 @@ CUresult tsr_physical_import(int descriptor, struct tsr_physical **out)
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t bytes = (uint64_t)status.st_size - LABEL_BYTES;
     if (pread(descriptor, &label, sizeof label, (off_t)bytes) != (ssize_t)sizeof label || label.magic != LABEL_MAGIC ||
-        label.version != 1 || label.bytes != bytes || tsr_machine_device(label.number) < 0 ||
-        memcmp(label.device_uuid, machine->devices[tsr_machine_device(label.number)].uuid, sizeof label.device_uuid) != 0)
+        label.version != 1 || label.bytes != bytes || place_of(&label) < 0 ||
+        (label.number != HOST_NUMBER &&
+         memcmp(label.device_uuid, machine->devices[place_of(&label)].uuid, sizeof label.device_uuid) != 0))
         return CUDA_ERROR_INVALID_VALUE;
     int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
     if (own < 0)

@@ -15,7 +15,10 @@
 
 struct tsr_physical;
 
-/* bytes: a multiple of the granularity. The caller gets one handle reference. Errors: OUT_OF_MEMORY. */
+/*
+ * bytes: a multiple of the granularity. device: or TSR_LOCATION_HOST, whose memory is not counted. The caller gets one handle reference. Errors:
+ * OUT_OF_MEMORY.
+ */
 CUresult tsr_physical_create(uint32_t device, uint64_t bytes, unsigned handle_types, struct tsr_physical **out);
 /* The descriptor stays the caller's. Errors: INVALID_VALUE when it is not such memory of this machine. */
 CUresult tsr_physical_import(int descriptor, struct tsr_physical **out);
@@ -34,6 +37,7 @@ CUresult tsr_physical_release(CUmemGenericAllocationHandle handle);
 void tsr_physical_ref(struct tsr_physical *physical);
 void tsr_physical_unref(struct tsr_physical *physical);
 
+/* Or TSR_LOCATION_HOST. */
 uint32_t tsr_physical_device(const struct tsr_physical *physical);
 uint64_t tsr_physical_bytes(const struct tsr_physical *physical);
 unsigned tsr_physical_handle_types(const struct tsr_physical *physical);

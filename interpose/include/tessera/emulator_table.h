@@ -14,6 +14,8 @@ struct tsr_emulator_table {
     CUresult (*event_ns)(CUevent event, uint64_t *ns);
     /* 1: the host's time stands still, so that the virtual time has nothing to do with the host's clock. */
     int (*is_frozen)(void);
+    /* The virtual time at which the calling thread is. */
+    uint64_t (*host_ns)(void);
 };
 
 #endif

@@ -16,7 +16,7 @@
 #include <tessera/gpus.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 14u
+#define TSR_POLICY_VERSION 15u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
@@ -124,6 +124,19 @@ struct tsr_policy_schedule {
     uint64_t read_back;         /* reads for which the host waited, and not for all that the stream had been given */
 };
 
+/* Host memory of a pool (docs/pool.md); atomic, written by the shim. */
+struct tsr_policy_host {
+    uint64_t bytes;                            /* that the pool has */
+    uint64_t owned_bytes, most_owned_bytes;    /* the program's memory in it, now and at most */
+    uint64_t refused;                          /* how often the driver had none */
+    uint64_t fetched, fetched_bytes;           /* extents that a GPU got a copy of, because a launch needed it */
+    uint64_t prefetched, prefetched_bytes;     /* the same ahead of that */
+    uint64_t prefetched_used;                  /* of these, those that a launch then used */
+    uint64_t evicted, evicted_bytes;           /* copies that made room for others */
+    uint64_t written_back, written_back_bytes; /* of these, those that had changed */
+    uint64_t through_link;                     /* uses where it lies, because the GPU had no room */
+};
+
 struct tsr_policy {
     uint64_t magic;
     uint32_t version;
@@ -131,14 +144,16 @@ struct tsr_policy {
     uint32_t home; /* number of the GPU the application uses */
     uint32_t executor_count;
     struct tsr_policy_executor executors[TSR_GPUS - 1];
-    uint32_t generation;           /* atomic, release; from 1 on */
-    uint32_t library_calls;        /* 1: they are marked in this run */
-    int32_t memory_place;          /* GPU where the application's memory lies; TSR_POLICY_FOLLOW; TSR_POLICY_COPIES */
-    uint32_t memory_first;         /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
-    uint32_t order;                /* TSR_POLICY_ORDER_STREAM or TSR_POLICY_ORDER_DATA */
-    uint32_t memory_move_after;    /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
-    uint32_t memory_pool;          /* 1: the memory of all GPUs is one pool; needs copies */
-    uint64_t memory_reserve_bytes; /* of each GPU, left to copies and the driver; the rest is the pool's */
+    uint32_t generation;             /* atomic, release; from 1 on */
+    uint32_t library_calls;          /* 1: they are marked in this run */
+    int32_t memory_place;            /* GPU where the application's memory lies; TSR_POLICY_FOLLOW; TSR_POLICY_COPIES */
+    uint32_t memory_first;           /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
+    uint32_t order;                  /* TSR_POLICY_ORDER_STREAM or TSR_POLICY_ORDER_DATA */
+    uint32_t memory_move_after;      /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
+    uint32_t memory_pool;            /* 1: the memory of all GPUs is one pool; needs copies */
+    uint64_t memory_reserve_bytes;   /* of each GPU, left to copies and the driver; the rest is the pool's */
+    uint64_t memory_host_bytes;      /* the pool has so much host memory besides; 0: none */
+    uint64_t memory_gpu_limit_bytes; /* of each GPU, used at most by the pool and copies; 0: all */
     struct tsr_policy_table tables[2];
     struct tsr_policy_pair pairs[TSR_GPUS][TSR_GPUS]; /* [to][from]: GPU `to` copies memory of GPU `from` */
     /* live: written by the shim, atomic */
@@ -156,6 +171,8 @@ struct tsr_policy {
     uint64_t pool_split;                   /* that lie on several GPUs */
     uint64_t passed, passed_bytes;         /* memory that another GPU owns since, for balance */
     uint64_t given_back, given_back_bytes; /* copies that made room for something else */
+
+    struct tsr_policy_host host;
 
     uint64_t copies_bytes[TSR_GPUS]; /* memory of copies on GPUs that do not own it, now, by GPU */
     uint64_t pulls[TSR_GPUS],
