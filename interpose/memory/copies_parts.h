@@ -71,6 +71,12 @@ CUresult tsr_copies_give(CUdeviceptr address, const struct tsr_lane_client *lane
 
 extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
 
+/*
+ * Records the use, whose stream is held, if it needs and changes nothing but the writers of what it writes (copies_in_place.c). False: it has to be
+ * looked at.
+ */
+bool tsr_copies_use_in_place_locked(const struct tsr_copies_use *use, const struct tsr_order_hold *hold);
+
 /* Memory lock. Makes room for a copy on a full GPU. False: there is none to be made, or no quiet moment. */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
 /* In a pool, where home sees all copies: all bytes come to one. Nothing runs and nobody is inside; a context of the home GPU is current. */

@@ -594,8 +594,10 @@ static CUresult pull_locked(struct inquiry *inquiry)
 CUresult tsr_copies_pull(const struct tsr_copies_use *use, const struct tsr_order_hold *hold, uint32_t slot)
 {
     struct inquiry inquiry;
+    CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&tsr_copies_lock);
-    CUresult result = begin_locked(&inquiry, use, hold, slot) ? pull_locked(&inquiry) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!tsr_copies_use_in_place_locked(use, hold))
+        result = begin_locked(&inquiry, use, hold, slot) ? pull_locked(&inquiry) : CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_unlock(&tsr_copies_lock);
     return result;
 }

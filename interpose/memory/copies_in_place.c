@@ -1,0 +1,123 @@
+/*
+ * See copies_parts.h. Uses that find everything in place, as nearly all do: the GPU's copy holds what they touch, nobody else holds what they
+ * write, and they come after all work that they have to. Each range is then a cell of its own, or lies in one, and only the writers change.
+ */
+#include "memory/copies_parts.h"
+
+#include "lane/lane_client.h"
+#include "lane/streams.h"
+#include "memory/directory_cells.h"
+#include "memory/owners.h"
+#include "object/session.h"
+
+/* The stream has had work with tickets before. */
+static bool knows_asker(const struct tsr_copies_use *use, const struct tsr_stream *stream, struct tsr_asker *asker)
+{
+    const struct tsr_ticket_queue *queue = stream ? stream->queue : NULL;
+    if (!queue || stream->kind == TSR_STREAM_OWN || queue->gone || queue->dead || queue->handle != stream->handle ||
+        queue->context != stream->context || tsr_tickets.strands == 1)
+        return false;
+    uint32_t strand = tsr_lane_rank(use->lane);
+    *asker = (struct tsr_asker){.queue = queue->place, .strand = strand, .id = queue->place + strand};
+    return true;
+}
+
+/* 0: no ticket. */
+static bool comes_after_locked(const struct tsr_asker *asker, uint64_t ticket)
+{
+    if (!ticket || tsr_ticket_queue_of(ticket) == asker->queue + asker->strand)
+        return true;
+    return tsr_ticket_other_strand_locked(asker, ticket) < TSR_STRANDS ? tsr_ticket_is_tied_locked(asker, ticket)
+                                                                       : tsr_ticket_is_satisfied_locked(asker, ticket);
+}
+
+static bool comes_after_all_locked(const struct tsr_asker *asker, struct tsr_ticket_queue *queue)
+{
+    uint64_t *known = &queue->strands[asker->strand].after_all, before_all = tsr_tickets.before_all;
+    if (*known != before_all && comes_after_locked(asker, before_all))
+        *known = before_all;
+    return *known == before_all;
+}
+
+/* Pulls from the copy that other strands of the stream have made; of other streams the program's order says it. */
+static bool comes_after_pulls_locked(const struct tsr_asker *asker, const struct tsr_cell *cell, uint8_t copy)
+{
+    for (unsigned other = 0; other <= tsr_session()->lane_count; other++)
+        if (cell->origins[other] >> copy & 1 && cell->arrivals[other] &&
+            tsr_ticket_other_strand_locked(asker, cell->arrivals[other]) < TSR_STRANDS &&
+            !tsr_ticket_is_tied_locked(asker, cell->arrivals[other]))
+            return false;
+    return true;
+}
+
+static bool is_written_in_place_locked(const struct tsr_asker *asker, const struct tsr_cell *cell, uint8_t copy)
+{
+    const struct tsr_part *part = &cell->parts[0];
+    uint32_t at = tsr_part_writer(part, asker->queue + asker->strand);
+    return part->holders == 1u << copy && part->source == copy && at < TSR_DIRECTORY_WRITERS &&
+           (part->writers[at] & TSR_TICKET_LATEST) != TSR_TICKET_LATEST && comes_after_pulls_locked(asker, cell, copy);
+}
+
+/* The extent of which the touch uses a cell, or a part of one that it only reads. NULL: there is more to it. */
+static struct tsr_copies *find_locked(const struct tsr_touch *touch, size_t *cell)
+{
+    struct tsr_copies *copies = tsr_copies_at_locked(touch->first);
+    if (!copies || touch->stride || touch->first >= touch->end || touch->end > copies->address + copies->bytes)
+        return NULL;
+    uint64_t first = touch->first - copies->address, end = touch->end - copies->address;
+    *cell = tsr_cell_find(&copies->directory, first);
+    uint64_t cell_end = tsr_cell_end(&copies->directory, *cell);
+    bool whole = copies->directory.cells.data[*cell].first == first && cell_end == end;
+    return whole || (!touch->writes && end <= cell_end) ? copies : NULL;
+}
+
+static bool is_in_place_locked(const struct tsr_copies_use *use, const struct tsr_touch *touch, const struct tsr_asker *asker,
+                               bool *waits)
+{
+    size_t index;
+    uint32_t gpu = asker->strand;
+    struct tsr_copies *copies = find_locked(touch, &index);
+    if (!copies || (use->lane && (copies->fixed || copies->refused >> gpu & 1)) || !(copies->replicas.ready >> gpu & 1) ||
+        copies->replicas.ready & ~copies->replicas.own)
+        return false;
+    const struct tsr_cell *cell = &copies->directory.cells.data[index];
+    uint8_t copy = copies->replicas.used_by[gpu];
+    if (cell->rows.stride || !tsr_part_has(&cell->parts[0], copy) || !comes_after_locked(asker, cell->arrivals[copy]))
+        return false;
+    *waits |= cell->arrivals[copy] != 0;
+    copies->used_at[gpu] = tsr_copies_uses;
+    return !touch->writes || is_written_in_place_locked(asker, cell, copy);
+}
+
+/* Neighbours that have become equal are joined by who changes cells. */
+static void write_locked(const struct tsr_touch *touch, uint64_t ticket)
+{
+    size_t index;
+    struct tsr_directory *directory = &find_locked(touch, &index)->directory;
+    struct tsr_part *part = &directory->cells.data[index].parts[0];
+    part->writers[tsr_part_writer(part, tsr_ticket_queue_of(ticket))] = ticket;
+}
+
+bool tsr_copies_use_in_place_locked(const struct tsr_copies_use *use, const struct tsr_order_hold *hold)
+{
+    struct tsr_asker asker;
+    bool waits = use->lane != NULL;
+    if (use->everything || use->proof || use->lanes || use->after || tsr_copies_failed || tsr_owners_have_begun() ||
+        !knows_asker(use, hold->stream, &asker))
+        return false;
+    struct tsr_ticket_queue *queue = hold->stream->queue;
+    tsr_copies_uses++;
+    for (uint32_t i = 0; i < use->count; i++)
+        if (!is_in_place_locked(use, &use->touches[i], &asker, &waits))
+            return false;
+    if (waits && !comes_after_all_locked(&asker, queue))
+        return false;
+    queue->strands[asker.strand].used_at = queue->broadcasts;
+    uint64_t ticket = tsr_ticket_take_locked(&asker);
+    for (uint32_t i = 0; i < use->count; i++)
+        if (use->touches[i].writes)
+            write_locked(&use->touches[i], ticket);
+    if (use->ticket)
+        *use->ticket = ticket;
+    return true;
+}
