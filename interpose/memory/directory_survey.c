@@ -20,7 +20,8 @@ void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, 
     last->holders &= holders;
 }
 
-static void survey_part(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey)
+static inline void survey_part(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of,
+                               struct tsr_survey *survey)
 {
     bool fresh = false;
     for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && part->writers[i]; i++) {
@@ -33,11 +34,22 @@ static void survey_part(const struct tsr_part *part, uint64_t bytes, const struc
         survey->constants[__builtin_ctz(lacking)] += bytes;
 }
 
-void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,
-                          struct tsr_survey *survey)
+static void survey_cell(const struct tsr_cell *cell, uint64_t first, uint64_t end, const struct tsr_use *use,
+                        const struct tsr_survey_of *of, struct tsr_survey *survey)
 {
     struct tsr_use anywhere = *use;
     anywhere.copy = TSR_DIRECTORY_COPIES; /* no cell's holder */
+    bool pulls = use->pulls || tsr_cell_plan(cell, first, end, &anywhere).pulls;
+    for (unsigned part = 0; part < tsr_cell_part_count(cell) && pulls; part++) {
+        uint64_t bytes = cell->rows.stride ? tsr_rows_bytes(tsr_cell_rows(cell, part), first, end) : end - first;
+        if (bytes)
+            survey_part(&cell->parts[part], bytes, of, survey);
+    }
+}
+
+void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,
+                          struct tsr_survey *survey)
+{
     if (use->first >= use->end)
         return;
     for (size_t i = tsr_cell_find(directory, use->first);
@@ -45,11 +57,9 @@ void tsr_directory_survey(const struct tsr_directory *directory, const struct ts
         const struct tsr_cell *cell = &directory->cells.data[i];
         uint64_t first = cell->first > use->first ? cell->first : use->first,
                  end = tsr_least(tsr_cell_end(directory, i), use->end);
-        bool pulls = tsr_cell_plan(cell, first, end, &anywhere).pulls;
-        for (unsigned part = 0; part < tsr_cell_part_count(cell) && pulls; part++) {
-            uint64_t bytes = cell->rows.stride ? tsr_rows_bytes(tsr_cell_rows(cell, part), first, end) : end - first;
-            if (bytes)
-                survey_part(&cell->parts[part], bytes, of, survey);
-        }
+        if (use->pulls && !cell->rows.stride)
+            survey_part(&cell->parts[0], end - first, of, survey);
+        else
+            survey_cell(cell, first, end, use, of, survey);
     }
 }
