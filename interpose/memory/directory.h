@@ -188,6 +188,8 @@ struct tsr_survey {
     uint64_t through_link[TSR_DIRECTORY_COPIES], new_copies[TSR_DIRECTORY_COPIES];
 };
 
+void tsr_survey_begin(struct tsr_survey *survey);
+
 struct tsr_survey_of {
     uint16_t copies;                                  /* set of those that the use may run on */
     bool (*is_fresh)(void *context, uint64_t ticket); /* whether that piece of work was recent */

@@ -1,6 +1,17 @@
 /* See directory.h: where a launch would find what it reads. */
 #include "memory/directory_cells.h"
 
+#include <string.h>
+
+/* Parts are set as they are counted. */
+void tsr_survey_begin(struct tsr_survey *survey)
+{
+    survey->part_count = 0;
+    memset(survey->constants, 0, sizeof survey->constants);
+    memset(survey->through_link, 0, sizeof survey->through_link);
+    memset(survey->new_copies, 0, sizeof survey->new_copies);
+}
+
 void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, uint16_t holders)
 {
     struct tsr_place_part *parts = survey->parts;

@@ -112,6 +112,7 @@ static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
 static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
+static __thread bool samples;           /* it is to be a sample, on the GPU that was chosen, or, once it has gone home, there */
 static __thread struct sample *sample;
 static __thread struct tsr_class_of *sample_away; /* NULL: it is none */
 static __thread uint32_t sample_lane;
@@ -239,8 +240,9 @@ static uint32_t nearest_locked(const struct tsr_automatic_launch *launch, const 
 
 static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *bytes)
 {
-    struct tsr_survey survey = {0};
+    struct tsr_survey survey;
     struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh, .in_pool = tsr_owners_are_spread()};
+    tsr_survey_begin(&survey);
     tsr_copies_survey(launch->touches, launch->count, &of, &survey);
     asked.part_count = survey.part_count;
     for (uint32_t i = 0; i < survey.part_count; i++)
@@ -266,6 +268,14 @@ static bool is_shared_locked(uint32_t gpu)
 {
     uint64_t launches = state->place.decided[gpu];
     return state->given[gpu].since && launches - state->given[gpu].since < ALONE;
+}
+
+/* Of the class. */
+static bool is_due_locked(uint32_t gpu, CUstream stream)
+{
+    const CUstream before = state->given[gpu].last;
+    bool shared = is_shared_locked(gpu) || (gpu != HOME && before && before != stream);
+    return class.function && !shared && tsr_class_is_due(&class, gpu);
 }
 
 static void ask_locked(const struct tsr_automatic_launch *launch)
@@ -347,6 +357,7 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     state->unknown += !launch->touches;
     ask_locked(launch);
     tsr_place_choose(&state->place, &asked, &choice);
+    samples = choice.gpu != HOME && is_due_locked(choice.gpu, launch->stream);
     pthread_mutex_unlock(&lock);
     return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
 }
@@ -354,10 +365,11 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
 /* It reads nothing else there, and lacks some of it. */
 static bool is_constant_locked(const struct tsr_touch *touch, uint32_t gpu)
 {
-    struct tsr_survey survey = {0};
+    struct tsr_survey survey;
     struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh};
     if (!touch->pulls || touch->writes)
         return false;
+    tsr_survey_begin(&survey);
     tsr_copies_survey(touch, 1, &of, &survey);
     return !survey.part_count && survey.constants[gpu];
 }
@@ -431,6 +443,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
         drop_sample_locked();
     sample_away = NULL;
     tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
+    samples = gpu == HOME && is_due_locked(HOME, asked_stream);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
     note_stream_locked(gpu, asked_stream);
@@ -464,13 +477,9 @@ static struct sample *free_sample_locked(void)
 uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 {
     uint32_t number = tsr_lane_number(lane), i = 0;
-    if (!class.function)
+    if (!samples)
         return 0;
     pthread_mutex_lock(&lock);
-    bool shared =
-        is_shared_locked(number + 1) || (state->given[number + 1].last && state->given[number + 1].last != asked_stream);
-    if (shared || !tsr_class_is_due(&class, number + 1))
-        i = TSR_LANE_TIMES_PLACED;
     while (i < TSR_LANE_TIMES_PLACED && state->away[number][i].function)
         i++;
     if (i < TSR_LANE_TIMES_PLACED) {
@@ -486,11 +495,10 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 void tsr_automatic_begins(CUstream stream)
 {
     sample = NULL;
-    if (!class.function)
+    if (!samples)
         return;
     pthread_mutex_lock(&lock);
-    bool due = !is_shared_locked(HOME) && tsr_class_is_due(&class, HOME);
-    struct sample *one = due ? free_sample_locked() : NULL;
+    struct sample *one = free_sample_locked();
     if (one && tsr_real.cuEventRecord(one->begin, stream) == CUDA_SUCCESS) {
         one->of = class;
         one->busy = true;

@@ -196,8 +196,40 @@ static uint32_t worth_leaving(const struct question *question, uint32_t gpus, ui
     return some;
 }
 
+static bool holds_all(const struct question *question, uint32_t gpu)
+{
+    uint32_t holders = 1u << gpu;
+    for (uint32_t i = 0; i < question->count; i++)
+        holders &= question->reads[i].holders;
+    return holders != 0;
+}
+
+/*
+ * The GPU of the stream's last launch holds all that is fresh, so the launch belongs there; and ends there before any other could, even one
+ * that did not have to wait or copy.
+ */
+static bool stays_where_it_is(const struct question *question, uint32_t allowed, struct option *there)
+{
+    const struct tsr_place_course *course = question->course;
+    const struct tsr_place_options *options = &question->place->options;
+    uint32_t own = question->last;
+    if (!(allowed >> own & 1) || !holds_all(question, own))
+        return false;
+    *there = look(question, own, NULL);
+    double score = score_of(question, there, own, own), least_ns = later(question->now_ns, question->after_ns);
+    for (uint32_t left = allowed & ~(1u << own); left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        double finish_ns = later(course->free_ns[gpu], least_ns) + question->launch->ns[gpu];
+        if (finish_ns + 2 * options->links[own][gpu].fence_ns + options->lead_ns <= score)
+            return false;
+    }
+    return is_home_in_time(question, own, there->finish_ns);
+}
+
 static uint32_t choose(const struct question *question, uint32_t way, uint32_t allowed, struct option *chosen)
 {
+    if (way == TSR_PLACE_STAY && stays_where_it_is(question, allowed, chosen))
+        return question->last;
     struct option options[TSR_GPUS];
     uint32_t gpus = worth_a_look(question, allowed), best = TSR_GPUS, earliest = TSR_GPUS;
     for (uint32_t left = gpus; left; left &= left - 1)
