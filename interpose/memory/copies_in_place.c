@@ -10,6 +10,14 @@
 #include "memory/owners.h"
 #include "object/session.h"
 
+#define MOST_WRITTEN 64u /* ranges, of one use */
+
+struct found {
+    bool waits;     /* it comes after some work, which it does already */
+    uint32_t count; /* ranges that it writes */
+    uint64_t *writers[MOST_WRITTEN];
+};
+
 /* The stream has had work with tickets before. */
 static bool knows_asker(const struct tsr_copies_use *use, const struct tsr_stream *stream, struct tsr_asker *asker)
 {
@@ -50,12 +58,14 @@ static bool comes_after_pulls_locked(const struct tsr_asker *asker, const struct
     return true;
 }
 
-static bool is_written_in_place_locked(const struct tsr_asker *asker, const struct tsr_cell *cell, uint8_t copy)
+/* Where the ticket of who writes the cell goes; NULL: more than that would change. */
+static uint64_t *writer_locked(const struct tsr_asker *asker, struct tsr_cell *cell, uint8_t copy)
 {
-    const struct tsr_part *part = &cell->parts[0];
+    struct tsr_part *part = &cell->parts[0];
     uint32_t at = tsr_part_writer(part, asker->queue + asker->strand);
-    return part->holders == 1u << copy && part->source == copy && at < TSR_DIRECTORY_WRITERS &&
-           (part->writers[at] & TSR_TICKET_LATEST) != TSR_TICKET_LATEST && comes_after_pulls_locked(asker, cell, copy);
+    bool in_place = part->holders == 1u << copy && part->source == copy && at < TSR_DIRECTORY_WRITERS &&
+                    (part->writers[at] & TSR_TICKET_LATEST) != TSR_TICKET_LATEST && comes_after_pulls_locked(asker, cell, copy);
+    return in_place ? &part->writers[at] : NULL;
 }
 
 /* The extent of which the touch uses a cell, or a part of one that it only reads. NULL: there is more to it. */
@@ -72,7 +82,7 @@ static struct tsr_copies *find_locked(const struct tsr_touch *touch, size_t *cel
 }
 
 static bool is_in_place_locked(const struct tsr_copies_use *use, const struct tsr_touch *touch, const struct tsr_asker *asker,
-                               bool *waits)
+                               struct found *found)
 {
     size_t index;
     uint32_t gpu = asker->strand;
@@ -80,43 +90,41 @@ static bool is_in_place_locked(const struct tsr_copies_use *use, const struct ts
     if (!copies || (use->lane && (copies->fixed || copies->refused >> gpu & 1)) || !(copies->replicas.ready >> gpu & 1) ||
         copies->replicas.ready & ~copies->replicas.own)
         return false;
-    const struct tsr_cell *cell = &copies->directory.cells.data[index];
+    struct tsr_cell *cell = &copies->directory.cells.data[index];
     uint8_t copy = copies->replicas.used_by[gpu];
     if (cell->rows.stride || !tsr_part_has(&cell->parts[0], copy) || !comes_after_locked(asker, cell->arrivals[copy]))
         return false;
-    *waits |= cell->arrivals[copy] != 0;
+    found->waits |= cell->arrivals[copy] != 0;
     copies->used_at[gpu] = tsr_copies_uses;
-    return !touch->writes || is_written_in_place_locked(asker, cell, copy);
+    if (!touch->writes)
+        return true;
+    uint64_t *writer = found->count < MOST_WRITTEN ? writer_locked(asker, cell, copy) : NULL;
+    if (writer)
+        found->writers[found->count++] = writer;
+    return writer;
 }
 
-/* Neighbours that have become equal are joined by who changes cells. */
-static void write_locked(const struct tsr_touch *touch, uint64_t ticket)
-{
-    size_t index;
-    struct tsr_directory *directory = &find_locked(touch, &index)->directory;
-    struct tsr_part *part = &directory->cells.data[index].parts[0];
-    part->writers[tsr_part_writer(part, tsr_ticket_queue_of(ticket))] = ticket;
-}
-
+/* Neighbours that become equal are joined by who changes cells. */
 bool tsr_copies_use_in_place_locked(const struct tsr_copies_use *use, const struct tsr_order_hold *hold)
 {
     struct tsr_asker asker;
-    bool waits = use->lane != NULL;
+    struct found found;
     if (use->everything || use->proof || use->lanes || use->after || tsr_copies_failed || tsr_owners_have_begun() ||
         !knows_asker(use, hold->stream, &asker))
         return false;
     struct tsr_ticket_queue *queue = hold->stream->queue;
+    found.count = 0;
+    found.waits = use->lane != NULL;
     tsr_copies_uses++;
     for (uint32_t i = 0; i < use->count; i++)
-        if (!is_in_place_locked(use, &use->touches[i], &asker, &waits))
+        if (!is_in_place_locked(use, &use->touches[i], &asker, &found))
             return false;
-    if (waits && !comes_after_all_locked(&asker, queue))
+    if (found.waits && !comes_after_all_locked(&asker, queue))
         return false;
     queue->strands[asker.strand].used_at = queue->broadcasts;
     uint64_t ticket = tsr_ticket_take_locked(&asker);
-    for (uint32_t i = 0; i < use->count; i++)
-        if (use->touches[i].writes)
-            write_locked(&use->touches[i], ticket);
+    for (uint32_t i = 0; i < found.count; i++)
+        *found.writers[i] = ticket;
     if (use->ticket)
         *use->ticket = ticket;
     return true;

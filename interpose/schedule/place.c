@@ -196,12 +196,21 @@ static uint32_t worth_leaving(const struct question *question, uint32_t gpus, ui
     return some;
 }
 
-static bool holds_all(const struct question *question, uint32_t gpu)
+/* Of the GPU, if it holds all that the launch reads. */
+static bool look_in_place(const struct question *question, uint32_t gpu, double free_ns, struct option *option)
 {
-    uint32_t holders = 1u << gpu;
-    for (uint32_t i = 0; i < question->count; i++)
-        holders &= question->reads[i].holders;
-    return holders != 0;
+    const struct tsr_place_options *options = &question->place->options;
+    *option = (struct option){.start_ns = free_ns};
+    for (uint32_t i = 0; i < question->count; i++) {
+        const struct read *read = &question->reads[i];
+        double fence_ns = read->gpu == gpu ? 0 : options->links[read->gpu][gpu].fence_ns;
+        if (!(read->holders >> gpu & 1))
+            return false;
+        option->start_ns = later(option->start_ns, read->done_ns + fence_ns);
+    }
+    option->gap_ns = option->start_ns - free_ns;
+    option->finish_ns = option->start_ns + question->launch->ns[gpu];
+    return gpu == options->home || !question->constants || !question->launch->constants[gpu];
 }
 
 /*
@@ -213,10 +222,10 @@ static bool stays_where_it_is(const struct question *question, uint32_t allowed,
     const struct tsr_place_course *course = question->course;
     const struct tsr_place_options *options = &question->place->options;
     uint32_t own = question->last;
-    if (!(allowed >> own & 1) || !holds_all(question, own))
+    double least_ns = later(question->now_ns, question->after_ns);
+    if (!(allowed >> own & 1) || !look_in_place(question, own, later(course->free_ns[own], least_ns), there))
         return false;
-    *there = look(question, own, NULL);
-    double score = score_of(question, there, own, own), least_ns = later(question->now_ns, question->after_ns);
+    double score = score_of(question, there, own, own);
     for (uint32_t left = allowed & ~(1u << own); left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
         double finish_ns = later(course->free_ns[gpu], least_ns) + question->launch->ns[gpu];
