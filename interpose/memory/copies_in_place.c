@@ -68,31 +68,30 @@ static uint64_t *writer_locked(const struct tsr_asker *asker, struct tsr_cell *c
     return in_place ? &part->writers[at] : NULL;
 }
 
-/* The extent of which the touch uses a cell, or a part of one that it only reads. NULL: there is more to it. */
-static struct tsr_copies *find_locked(const struct tsr_touch *touch, size_t *cell)
+struct tsr_cell *tsr_copies_cell_locked(const struct tsr_touch *touch, struct tsr_copies **copies)
 {
-    struct tsr_copies *copies = tsr_copies_at_locked(touch->first);
-    if (!copies || touch->stride || touch->first >= touch->end || touch->end > copies->address + copies->bytes)
+    struct tsr_copies *of = *copies = tsr_copies_at_locked(touch->first);
+    if (!of || touch->stride || touch->first >= touch->end || touch->end > of->address + of->bytes)
         return NULL;
-    uint64_t first = touch->first - copies->address, end = touch->end - copies->address;
-    *cell = tsr_cell_find(&copies->directory, first);
-    uint64_t cell_end = tsr_cell_end(&copies->directory, *cell);
-    bool whole = copies->directory.cells.data[*cell].first == first && cell_end == end;
-    return whole || (!touch->writes && end <= cell_end) ? copies : NULL;
+    uint64_t first = touch->first - of->address, end = touch->end - of->address;
+    size_t index = tsr_cell_find(&of->directory, first);
+    struct tsr_cell *cell = &of->directory.cells.data[index];
+    uint64_t cell_end = tsr_cell_end(&of->directory, index);
+    bool fits = end == cell_end ? cell->first == first || !touch->writes : end < cell_end && !touch->writes;
+    return fits && !cell->rows.stride ? cell : NULL;
 }
 
 static bool is_in_place_locked(const struct tsr_copies_use *use, const struct tsr_touch *touch, const struct tsr_asker *asker,
                                struct found *found)
 {
-    size_t index;
     uint32_t gpu = asker->strand;
-    struct tsr_copies *copies = find_locked(touch, &index);
-    if (!copies || (use->lane && (copies->fixed || copies->refused >> gpu & 1)) || !(copies->replicas.ready >> gpu & 1) ||
+    struct tsr_copies *copies;
+    struct tsr_cell *cell = tsr_copies_cell_locked(touch, &copies);
+    if (!cell || (use->lane && (copies->fixed || copies->refused >> gpu & 1)) || !(copies->replicas.ready >> gpu & 1) ||
         copies->replicas.ready & ~copies->replicas.own)
         return false;
-    struct tsr_cell *cell = &copies->directory.cells.data[index];
     uint8_t copy = copies->replicas.used_by[gpu];
-    if (cell->rows.stride || !tsr_part_has(&cell->parts[0], copy) || !comes_after_locked(asker, cell->arrivals[copy]))
+    if (!tsr_part_has(&cell->parts[0], copy) || !comes_after_locked(asker, cell->arrivals[copy]))
         return false;
     found->waits |= cell->arrivals[copy] != 0;
     copies->used_at[gpu] = tsr_copies_uses;

@@ -77,6 +77,9 @@ extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
  */
 bool tsr_copies_use_in_place_locked(const struct tsr_copies_use *use, const struct tsr_order_hold *hold);
 
+/* The cell of one part that holds all bytes of the touch, and, if it is written, no others; NULL: there is more to it. */
+struct tsr_cell *tsr_copies_cell_locked(const struct tsr_touch *touch, struct tsr_copies **copies);
+
 /* Memory lock. Makes room for a copy on a full GPU. False: there is none to be made, or no quiet moment. */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
 /* In a pool, where home sees all copies: all bytes come to one. Nothing runs and nobody is inside; a context of the home GPU is current. */

@@ -611,9 +611,22 @@ static void survey_locked(struct tsr_copies *copies, const struct tsr_use *use, 
         tsr_directory_survey(&copies->directory, use, inquiry->survey_of, inquiry->survey);
 }
 
+/* The touch as one that only reads. NULL: it has more than one cell. */
+static const struct tsr_cell *cell_read_locked(const struct tsr_touch *touch)
+{
+    struct tsr_touch read = {.first = touch->first, .end = touch->end, .pulls = true};
+    struct tsr_copies *copies;
+    return tsr_copies_cell_locked(&read, &copies);
+}
+
 /* What is read of bytes, rather than of some rows of them. */
 static void survey_read_locked(const struct tsr_touch *touch, const struct tsr_survey_of *of, struct tsr_survey *survey)
 {
+    const struct tsr_cell *cell = cell_read_locked(touch);
+    if (cell) {
+        tsr_part_survey(&cell->parts[0], touch->end - touch->first, of, survey);
+        return;
+    }
     for (uint64_t at = touch->first, next; at < touch->end && at - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES; at = next) {
         const struct tsr_copies *copies = tsr_copies_at_locked(at);
         next = copies ? copies->address + copies->bytes : at / TSR_ARENA_PAGE * TSR_ARENA_PAGE + TSR_ARENA_PAGE;

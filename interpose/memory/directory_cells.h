@@ -101,6 +101,9 @@ static inline uint32_t tsr_part_writer(const struct tsr_part *part, uint32_t que
 /* A cell begins at the offset from now on; there is room. Its index. */
 size_t tsr_cell_split(struct tsr_directory *directory, uint64_t offset);
 
+/* Adds so many bytes of the part to the survey. */
+void tsr_part_survey(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey);
+
 /* Equal neighbours among the cells from `begin` to `end`, and at the edges of these, which may have been split, become one. */
 void tsr_cells_join(struct tsr_directory *directory, size_t begin, size_t end);
 

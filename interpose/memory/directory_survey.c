@@ -31,8 +31,7 @@ void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, 
     last->holders &= holders;
 }
 
-static inline void survey_part(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of,
-                               struct tsr_survey *survey)
+void tsr_part_survey(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey)
 {
     bool fresh = false;
     for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && part->writers[i]; i++) {
@@ -48,19 +47,19 @@ static inline void survey_part(const struct tsr_part *part, uint64_t bytes, cons
 static void survey_cell(const struct tsr_cell *cell, uint64_t first, uint64_t end, const struct tsr_use *use,
                         const struct tsr_survey_of *of, struct tsr_survey *survey)
 {
-    struct tsr_use anywhere = *use;
-    anywhere.copy = TSR_DIRECTORY_COPIES; /* no cell's holder */
-    bool pulls = use->pulls || tsr_cell_plan(cell, first, end, &anywhere).pulls;
+    bool pulls = use->pulls || tsr_cell_plan(cell, first, end, use).pulls;
     for (unsigned part = 0; part < tsr_cell_part_count(cell) && pulls; part++) {
         uint64_t bytes = cell->rows.stride ? tsr_rows_bytes(tsr_cell_rows(cell, part), first, end) : end - first;
         if (bytes)
-            survey_part(&cell->parts[part], bytes, of, survey);
+            tsr_part_survey(&cell->parts[part], bytes, of, survey);
     }
 }
 
 void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,
                           struct tsr_survey *survey)
 {
+    struct tsr_use anywhere = *use;
+    anywhere.copy = TSR_DIRECTORY_COPIES; /* no cell's holder */
     if (use->first >= use->end)
         return;
     for (size_t i = tsr_cell_find(directory, use->first);
@@ -68,9 +67,6 @@ void tsr_directory_survey(const struct tsr_directory *directory, const struct ts
         const struct tsr_cell *cell = &directory->cells.data[i];
         uint64_t first = cell->first > use->first ? cell->first : use->first,
                  end = tsr_least(tsr_cell_end(directory, i), use->end);
-        if (use->pulls && !cell->rows.stride)
-            survey_part(&cell->parts[0], end - first, of, survey);
-        else
-            survey_cell(cell, first, end, use, of, survey);
+        survey_cell(cell, first, end, &anywhere, of, survey);
     }
 }
