@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 struct tsr_launch;
-struct tsr_remembered_entry;
 struct tsr_touches;
 
 struct tsr_remembered_stamp {
@@ -17,9 +16,8 @@ struct tsr_remembered_stamp {
 };
 
 struct tsr_remembered {
-    bool known;                         /* the access set has been found */
-    struct tsr_remembered_entry *entry; /* where it would be kept; NULL: it is too large */
-    uint64_t hash;
+    bool known;                        /* the access set has been found */
+    uint64_t hash;                     /* 0: such a launch is not remembered */
     struct tsr_remembered_stamp stamp; /* from before it is determined */
 };
 
