@@ -1,18 +1,29 @@
 /* See carry.h. */
 #include "carry/carry.h"
 
-/* The parameters as a list of pointers, which every driver accepts, if the function's layout is known. */
+#include <string.h>
+
+void tsr_carry_describe(const struct tsr_carry_function *of, const struct tsr_lane_record *record, const void *data,
+                        struct tsr_carry_parameters *out)
+{
+    uint8_t *block = (uint8_t *)data;
+    out->bytes = record->value ? record->value >> 32 : record->param_bytes;
+    bool known = of->bytes == out->bytes;
+    for (uint32_t i = 0; known && i < of->count; i++)
+        out->listed[i] = block + of->offsets[i];
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &out->bytes, CU_LAUNCH_PARAM_END};
+    memcpy(out->packed, extra, sizeof extra);
+    out->values = known && out->bytes ? out->listed : NULL;
+    out->extra = known ? NULL : out->packed;
+}
+
 static CUresult launch(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
                        const struct tsr_carry_function *of, CUstream stream)
 {
     char *block = (char *)(record + 1);
     uint32_t attributes = (uint32_t)record->value;
-    size_t bytes = record->value ? record->value >> 32 : record->param_bytes;
-    bool known = of->bytes == bytes;
-    void *params[TSR_CARRY_PARAMETERS];
-    for (uint32_t i = 0; known && i < of->count; i++)
-        params[i] = block + of->offsets[i];
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    struct tsr_carry_parameters parameters;
+    tsr_carry_describe(of, record, block, &parameters);
     CUlaunchConfig config = {.gridDimX = record->grid[0],
                              .gridDimY = record->grid[1],
                              .gridDimZ = record->grid[2],
@@ -21,13 +32,12 @@ static CUresult launch(const struct tsr_carry_driver *driver, const struct tsr_l
                              .blockDimZ = record->block[2],
                              .sharedMemBytes = record->shared_bytes,
                              .hStream = stream,
-                             .attrs = (CUlaunchAttribute *)(block + (bytes + 7) / 8 * 8),
+                             .attrs = (CUlaunchAttribute *)(block + (parameters.bytes + 7) / 8 * 8),
                              .numAttrs = attributes};
-    void **values = known && bytes ? params : NULL, **packed = known ? NULL : extra;
     if (attributes)
-        return driver->launch_ex(&config, of->function, values, packed);
+        return driver->launch_ex(&config, of->function, parameters.values, parameters.extra);
     return driver->launch(of->function, record->grid[0], record->grid[1], record->grid[2], record->block[0], record->block[1],
-                          record->block[2], record->shared_bytes, stream, values, packed);
+                          record->block[2], record->shared_bytes, stream, parameters.values, parameters.extra);
 }
 
 static CUresult copy(const struct tsr_carry_driver *driver, const struct tsr_lane_copy *what, CUstream stream)

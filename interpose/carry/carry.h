@@ -42,6 +42,18 @@ static inline bool tsr_carry_is_work(const struct tsr_lane_record *record)
     return record->kind == TSR_LANE_LAUNCH || (record->kind >= TSR_LANE_COPY && record->kind <= TSR_LANE_GRAPH);
 }
 
+/* Parameters of a launch as the driver takes them; the pointers are into this, and into the block. */
+struct tsr_carry_parameters {
+    void **values, **extra;
+    size_t bytes; /* of the block */
+    void *listed[TSR_CARRY_PARAMETERS];
+    void *packed[5];
+};
+
+/* data: what stands behind the record, with the block first. As a list of pointers, which every driver accepts, if the function's layout is known. */
+void tsr_carry_describe(const struct tsr_carry_function *of, const struct tsr_lane_record *record, const void *data,
+                        struct tsr_carry_parameters *out);
+
 /* Enqueues the work of a record that is no graph's launch. function: for launches. Errors: the driver's; INVALID_VALUE: the record is not such work. */
 CUresult tsr_carry_out(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
                        const struct tsr_carry_function *function, CUstream stream);

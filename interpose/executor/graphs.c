@@ -94,12 +94,9 @@ static bool take(const struct told *told, uint64_t *at, struct node *out)
     return is_right(out);
 }
 
-/* Parameters of a kernel node, which point into `params` and the node's data. */
 struct kernel {
-    CUDA_KERNEL_NODE_PARAMS params;
-    void *listed[TSR_CARRY_PARAMETERS];
-    void *extra[5];
-    size_t bytes;
+    CUDA_KERNEL_NODE_PARAMS params; /* points into the next, and the node's data */
+    struct tsr_carry_parameters parameters;
 };
 
 static bool describe_kernel(const struct tsr_mirror *mirror, const struct node *node, struct kernel *out)
@@ -108,13 +105,7 @@ static bool describe_kernel(const struct tsr_mirror *mirror, const struct node *
     const struct tsr_carry_function *of = tsr_mirror_function(mirror, record->function);
     if (!of)
         return false;
-    uint8_t *block = (uint8_t *)node->data;
-    out->bytes = record->value ? record->value >> 32 : record->param_bytes;
-    bool known = of->bytes == out->bytes;
-    for (uint32_t i = 0; known && i < of->count; i++)
-        out->listed[i] = block + of->offsets[i];
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &out->bytes, CU_LAUNCH_PARAM_END};
-    memcpy(out->extra, extra, sizeof extra);
+    tsr_carry_describe(of, record, node->data, &out->parameters);
     out->params = (CUDA_KERNEL_NODE_PARAMS){.func = of->function,
                                             .gridDimX = record->grid[0],
                                             .gridDimY = record->grid[1],
@@ -123,8 +114,8 @@ static bool describe_kernel(const struct tsr_mirror *mirror, const struct node *
                                             .blockDimY = record->block[1],
                                             .blockDimZ = record->block[2],
                                             .sharedMemBytes = record->shared_bytes,
-                                            .kernelParams = known && out->bytes ? out->listed : NULL,
-                                            .extra = known ? NULL : out->extra};
+                                            .kernelParams = out->parameters.values,
+                                            .extra = out->parameters.extra};
     return true;
 }
 

@@ -33,12 +33,12 @@ struct tsr_broadcast_work tsr_broadcast_of_copy(CUdeviceptr to, const void *from
 {
     uint64_t first = (uintptr_t)from, last = first + bytes - 1;
     CUmemorytype type;
-    struct tsr_broadcast_work work = {.data = from, .bytes = (uint32_t)bytes};
+    struct tsr_broadcast_work work = {.data = from};
     if (!from || !bytes || bytes > TSR_BROADCAST_MOST_BYTES || last < first)
         return work;
     work.touches[work.count++] = (struct tsr_touch){.first = to, .end = to + bytes, .writes = true};
     if (!is_in_host_space(first, bytes) && !is_known_to_driver(first, &type) && !is_known_to_driver(last, &type)) {
-        work.record = (struct tsr_lane_record){.kind = TSR_LANE_WRITE, .value = to};
+        work.record = (struct tsr_lane_record){.kind = TSR_LANE_WRITE, .value = to, .param_bytes = (uint32_t)bytes};
         return work;
     }
     work.home_only = !is_in_host_space(first, bytes) || tsr_home_only_reason(first) || tsr_home_only_reason(last);
@@ -83,33 +83,25 @@ bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_
     return true;
 }
 
-/* In parts that records have room for. */
-static CUresult write_there(const struct tsr_broadcast_work *work, struct tsr_lane_client *lane, uint32_t slot)
+CUresult tsr_broadcast_post(struct tsr_lane_client *lane, const struct tsr_lane_record *record, const void *data)
 {
     CUresult result = CUDA_SUCCESS;
-    for (uint32_t at = 0; at < work->bytes && result == CUDA_SUCCESS; at += TSR_LANE_MOST_WRITTEN) {
-        struct tsr_lane_record part = work->record;
-        uint32_t left = work->bytes - at;
-        part.stream = slot;
+    uint32_t most = record->kind == TSR_LANE_WRITE ? TSR_LANE_MOST_WRITTEN : UINT32_MAX;
+    for (uint32_t at = 0, left; (left = record->param_bytes - at) && result == CUDA_SUCCESS; at += left < most ? left : most) {
+        struct tsr_lane_record part = *record;
         part.value += at;
-        part.param_bytes = left < TSR_LANE_MOST_WRITTEN ? left : TSR_LANE_MOST_WRITTEN;
-        result = tsr_lane_post(lane, &part, (const uint8_t *)work->data + at);
+        part.param_bytes = left < most ? left : most;
+        result = tsr_lane_post(lane, &part, (const uint8_t *)data + at);
     }
     return result;
-}
-
-static CUresult do_there(const struct tsr_broadcast_work *work, struct tsr_lane_client *lane, uint32_t slot)
-{
-    struct tsr_lane_record record = work->record;
-    record.stream = slot;
-    return record.kind == TSR_LANE_WRITE ? write_there(work, lane, slot) : tsr_lane_post(lane, &record, work->data);
 }
 
 CUresult tsr_broadcast_leave(struct tsr_broadcast_work *work, struct tsr_order_hold *hold, CUresult result)
 {
     const struct tsr_session *session = tsr_session();
+    work->record.stream = hold->stream ? hold->stream->slot : 0;
     for (uint32_t left = work->lanes; left && result == CUDA_SUCCESS; left &= left - 1)
-        result = do_there(work, session->lanes[__builtin_ctz(left)], hold->stream->slot);
+        result = tsr_broadcast_post(session->lanes[__builtin_ctz(left)], &work->record, work->data);
     CUstream stream = hold->stream ? hold->stream->handle : NULL;
     tsr_order_leave(hold);
     if (result == CUDA_SUCCESS && stream && work->record.kind == TSR_LANE_WRITE)

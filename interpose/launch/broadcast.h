@@ -24,9 +24,8 @@ struct tsr_broadcast_work {
     struct tsr_touch touches[2];
     uint32_t count;                /* of these; 0: it is not to be done in this way */
     bool home_only;                /* only home can read what it reads */
-    struct tsr_lane_record record; /* WRITE: its address is that of all bytes */
-    const void *data;              /* behind the record; all bytes of a WRITE */
-    uint32_t bytes;                /* of that */
+    struct tsr_lane_record record; /* WRITE: of all bytes */
+    const void *data;              /* behind the record */
     uint32_t lanes;                /* set of those that do it, too */
 };
 
@@ -34,6 +33,9 @@ struct tsr_broadcast_work {
 struct tsr_broadcast_work tsr_broadcast_of_copy(CUdeviceptr to, const void *from, size_t bytes, struct tsr_lane_copy *what);
 /* A memset of memory that GPUs share, all of which it overwrites. */
 struct tsr_broadcast_work tsr_broadcast_of_set(const struct tsr_lane_set *what);
+
+/* On one lane, a WRITE in parts that records have room for. */
+CUresult tsr_broadcast_post(struct tsr_lane_client *lane, const struct tsr_lane_record *record, const void *data);
 
 /* Before it is enqueued at home. False: it is to be done in another way, and nothing is held; so it is if the stream uses no other GPU than that of its last work. */
 bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_work *work, struct tsr_order_hold *hold);

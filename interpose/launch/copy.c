@@ -63,24 +63,9 @@ static struct tsr_lane_client *choose(CUstream named, const struct tsr_lane_reco
     tsr_stream_place(named, &found);
     if (!found.stream || !tsr_strands_are_apart(found.stream))
         return NULL;
-    launch.joins = __atomic_load_n(&found.stream->joins, __ATOMIC_RELAXED);
-    launch.related = !tsr_stream_is(found.stream, TSR_STREAM_FREE);
+    tsr_automatic_in(&launch, found.stream);
     moved->placed = true;
     return tsr_automatic_choose(&launch);
-}
-
-/* A record of bytes is in parts that fit. */
-static CUresult post(struct tsr_lane_client *lane, const struct tsr_lane_record *record, const void *what)
-{
-    CUresult result = CUDA_SUCCESS;
-    uint32_t most = record->kind == TSR_LANE_WRITE ? TSR_LANE_MOST_WRITTEN : UINT32_MAX;
-    for (uint32_t at = 0, left; (left = record->param_bytes - at) && result == CUDA_SUCCESS; at += left < most ? left : most) {
-        struct tsr_lane_record part = *record;
-        part.value += at;
-        part.param_bytes = left < most ? left : most;
-        result = tsr_lane_post(lane, &part, (const uint8_t *)what + at);
-    }
-    return result;
 }
 
 /* False: it runs at home. */
@@ -108,7 +93,7 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
         if (tsr_copies_are_on())
             *result = tsr_copies_pull(&use, &hold, record->stream);
         if (*result == CUDA_SUCCESS)
-            *result = post(lane, record, what);
+            *result = tsr_broadcast_post(lane, record, what);
         tsr_order_leave(&hold);
     }
     if (*result == CUDA_ERROR_NOT_SUPPORTED || *result == CUDA_ERROR_NOT_READY)
@@ -245,8 +230,6 @@ static bool give_there(CUstream stream, bool per_thread, const struct tsr_broadc
     if (!work->count)
         return false;
     moved->gives = record.kind == TSR_LANE_WRITE;
-    if (moved->gives)
-        record.param_bytes = work->bytes;
     moved->count = work->count;
     moved->stays = work->home_only;
     memcpy(moved->touches, work->touches, sizeof moved->touches);

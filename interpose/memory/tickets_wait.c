@@ -2,6 +2,7 @@
 #include "memory/tickets.h"
 
 #include "base/os.h"
+#include "driver/current.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
 #include "memory/contexts.h"
@@ -101,10 +102,9 @@ CUresult tsr_ticket_queue_record(const struct tsr_ticket_queue *of, CUevent *eve
 static CUresult record(const struct tsr_ticket_queue *queue, CUevent *event)
 {
     struct tsr_order_hold hold = {0};
-    CUcontext popped;
+    bool pushed = false;
     const struct tsr_ticket_queue *of = queue->gone ? &tsr_tickets.retired : queue;
-    bool push = of->context && of->context != tsr_tickets_context();
-    CUresult result = push ? tsr_real.cuCtxPushCurrent_v2(of->context) : CUDA_SUCCESS;
+    CUresult result = of->context ? tsr_current_push(of->context, &pushed) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         return result;
     if (!queue->gone)
@@ -114,8 +114,7 @@ static CUresult record(const struct tsr_ticket_queue *queue, CUevent *event)
         if (!queue->gone)
             tsr_order_leave(&hold);
     }
-    if (push)
-        tsr_real.cuCtxPopCurrent_v2(&popped);
+    tsr_current_pop(pushed);
     return result;
 }
 

@@ -1,25 +1,10 @@
 /* See aside.h. */
 #include "order/aside.h"
 
-#include "driver/real.h"
+#include "driver/current.h"
 #include "object/capture.h"
 #include "order/order_parts.h"
 #include "order/strands.h"
-
-/* The stream's context is current from here on; popped: whether it has to be popped. */
-static CUresult push(const struct tsr_stream *stream, bool *pushed)
-{
-    CUcontext current = NULL;
-    *pushed = tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != stream->context;
-    return *pushed ? tsr_real.cuCtxPushCurrent_v2(stream->context) : CUDA_SUCCESS;
-}
-
-static void pop(bool pushed)
-{
-    CUcontext popped;
-    if (pushed)
-        tsr_real.cuCtxPopCurrent_v2(&popped);
-}
 
 static CUresult make(struct tsr_stream *stream)
 {
@@ -45,7 +30,7 @@ CUresult tsr_aside_record(struct tsr_stream *stream, CUevent event, unsigned fla
     bool pushed = false;
     if (!tsr_strands_are_apart(stream) || !stream->away || tsr_is_any_capture())
         return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult result = push(stream, &pushed);
+    CUresult result = tsr_current_push(stream->context, &pushed);
     if (result != CUDA_SUCCESS)
         return CUDA_ERROR_NOT_SUPPORTED;
     result = make(stream);
@@ -58,7 +43,7 @@ CUresult tsr_aside_record(struct tsr_stream *stream, CUevent event, unsigned fla
     stream->aside_used |= result == CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuEventRecordWithFlags(event, stream->aside, flags);
-    pop(pushed);
+    tsr_current_pop(pushed);
     return result;
 }
 
@@ -67,11 +52,11 @@ CUresult tsr_aside_join(struct tsr_stream *stream)
     bool pushed = false;
     if (!stream->aside_used)
         return CUDA_SUCCESS;
-    CUresult result = push(stream, &pushed);
+    CUresult result = tsr_current_push(stream->context, &pushed);
     if (result == CUDA_SUCCESS)
         result = follow(stream, stream->aside, stream->handle);
     stream->aside_used = result != CUDA_SUCCESS;
-    pop(pushed);
+    tsr_current_pop(pushed);
     return result;
 }
 

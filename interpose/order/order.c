@@ -8,7 +8,7 @@
 #include "order/aside.h"
 #include "order/gate.h"
 #include "lane/lane_client.h"
-#include "driver/real.h"
+#include "driver/current.h"
 #include "object/session.h"
 #include "object/stream_number.h"
 #include "lane/failover.h"
@@ -27,14 +27,11 @@ uint64_t tsr_order_exposed;
 /* Default streams are those of the current context. */
 CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what)
 {
-    CUcontext current = NULL, popped;
-    bool is_default = stream->kind == TSR_STREAM_LEGACY || stream->kind == TSR_STREAM_OWN;
-    bool push = is_default && (tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != stream->context);
-    if (push && tsr_real.cuCtxPushCurrent_v2(stream->context) != CUDA_SUCCESS)
+    bool pushed = false, is_default = stream->kind == TSR_STREAM_LEGACY || stream->kind == TSR_STREAM_OWN;
+    if (is_default && tsr_current_push(stream->context, &pushed) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult result = tsr_real.cuStreamBatchMemOp_v2(stream->handle, operations, what, 0);
-    if (push)
-        tsr_real.cuCtxPopCurrent_v2(&popped);
+    tsr_current_pop(pushed);
     return result;
 }
 

@@ -343,6 +343,14 @@ static void tell_locked(void)
     add(&to->read_back, &told.read_back, state->read_back);
 }
 
+void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stream *stream)
+{
+    if (!stream)
+        return;
+    launch->joins = __atomic_load_n(&stream->joins, __ATOMIC_RELAXED);
+    launch->related = !tsr_stream_is(stream, TSR_STREAM_FREE);
+}
+
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch)
 {
     if (!tsr_copies_matter())

@@ -16,6 +16,7 @@
 struct tsr_function_record;
 struct tsr_lane_client;
 struct tsr_session;
+struct tsr_stream;
 
 /* Constant for a session. */
 extern bool tsr_automatic_is_on __attribute__((visibility("hidden")));
@@ -32,6 +33,8 @@ struct tsr_automatic_launch {
     bool stays; /* what it touches is told, but it cannot leave */
 };
 
+/* Says of the stream in which it is launched what the rule asks. NULL: nothing is known of it. */
+void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stream *stream);
 /* Where the launch goes; NULL: home. The same thread tells next where it went. */
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch);
 /*

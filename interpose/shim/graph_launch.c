@@ -106,6 +106,7 @@ static void place(struct tsr_launch *launch, const struct tsr_instance *instance
     if (!tsr_automatic_is_on)
         return;
     launch->automatic = true;
+    tsr_automatic_in(&automatic, launch->place.stream);
     if (instance->known) {
         automatic.touches = instance->touches.data;
         automatic.count = (uint32_t)instance->touches.count;

@@ -5,16 +5,11 @@
 
 #include <string.h>
 
-static void set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
-{
-    tsr_instance_set_kernel(exec, node, params);
-}
-
 TSR_REDIRECTED(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
 {
     CUresult result = tsr_real.cuGraphExecKernelNodeSetParams_v2(exec, node, params);
     if (result == CUDA_SUCCESS)
-        set_kernel(exec, node, params);
+        tsr_instance_set_kernel(exec, node, params);
     return result;
 }
 
@@ -26,7 +21,7 @@ TSR_REDIRECTED(cuGraphExecKernelNodeSetParams)(CUgraphExec exec, CUgraphNode nod
     CUresult result = tsr_real.cuGraphExecKernelNodeSetParams(exec, node, params);
     if (result == CUDA_SUCCESS) {
         memcpy(&all, params, sizeof *params);
-        set_kernel(exec, node, &all);
+        tsr_instance_set_kernel(exec, node, &all);
     }
     return result;
 }
@@ -59,7 +54,7 @@ TSR_REDIRECTED(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUg
     switch (params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         memcpy(&kernel, &params->kernel, sizeof kernel); /* later versions add members at the end */
-        set_kernel(exec, node, &kernel);
+        tsr_instance_set_kernel(exec, node, &kernel);
         break;
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         tsr_instance_set_copy(exec, node, &params->memcpy.copyParams);

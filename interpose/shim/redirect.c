@@ -290,14 +290,10 @@ static void place(struct tsr_launch *launch, struct tsr_decision *decision)
                                              .block = launch->block,
                                              .shared_bytes = launch->shared_bytes,
                                              .stream = launch->stream};
-    const struct tsr_stream *stream = launch->place.stream;
-    if (stream) {
-        automatic.joins = __atomic_load_n(&stream->joins, __ATOMIC_RELAXED);
-        automatic.related = !tsr_stream_is(stream, TSR_STREAM_FREE);
-    }
     if (launch->captured || !tsr_automatic_is_on)
         return;
     launch->automatic = true;
+    tsr_automatic_in(&automatic, launch->place.stream);
     const struct tsr_touches *touches = tsr_launch_gather(launch) ? tsr_touches_of(launch) : NULL;
     if (touches) {
         automatic.touches = touches->all;
