@@ -112,7 +112,7 @@ static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
 static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
-static __thread bool samples;           /* it is to be a sample, on the GPU that was chosen, or, once it has gone home, there */
+static __thread bool samples;       /* it is to be a sample, on the GPU that was chosen, or, once it has gone home, there */
 static __thread struct sample *sample;
 static __thread struct tsr_class_of *sample_away; /* NULL: it is none */
 static __thread uint32_t sample_lane;
