@@ -39,7 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """All workers must choose the same."""
     part, seed = config.getoption("--full-share"), config.getoption("--full-seed")
     left = [each for each in items if not each.get_closest_marker("full") or is_in_share(each.nodeid, part, seed)]
-    config.hook.pytest_deselected(items=[each for each in items if each not in {*left}])
+    kept = {*left}
+    config.hook.pytest_deselected(items=[each for each in items if each not in kept])
     items[:] = left
 
 

@@ -66,7 +66,8 @@ def used(traced: TracedProcess, consent: Consent) -> Used:
     result = Used(traced, joined([piece.records for piece in pieces]))
     launches = result.records[(result.records["kind"] == Kind.LAUNCH) & (result.records["result"] == 0)]
     numbers, counts = np.unique(launches["launch.function"], return_counts=True)
-    architectures = set(traced.architectures.values())
+    own = set(traced.contexts.values()) or set(traced.architectures)  # GPUs that the program itself uses
+    architectures = {of for gpu, of in traced.architectures.items() if gpu in own}
     architecture = architectures.pop() if len(architectures) == 1 else 0
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
         key = _key(traced, number, architecture, consent) if architecture else None

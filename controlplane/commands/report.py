@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
     from controlplane.report.page.draw import draw
+    from controlplane.simulate.comparison import compare
     from controlplane.simulate.load import Load
-    from controlplane.simulate.ways import compare
 
     profile, plan, name = _of(options)
     profile = on_devices(profile, options.devices)

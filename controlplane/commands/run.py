@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
     from controlplane.run.checks import CheckReport, Checks
     from controlplane.run.observation import Observation
+    from controlplane.run.planned import Outcome as PlanOutcome
+    from controlplane.run.planned import Planned
 
 NAME = "tessera-run"
 JSON, STATS, PROFILE = "--json ", "--stats=", "--profile "  # before the name of a file
@@ -44,7 +46,7 @@ JSON, STATS, PROFILE = "--json ", "--stats=", "--profile "  # before the name of
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The program's exit code, what the policy did if there was one, statistics and checks if they were asked for, and
-    what the analysis knew if there was one.
+    what the analysis knew and what became of the plan if there was one.
     """
 
     code: int
@@ -52,6 +54,7 @@ class Outcome:
     report: Report | None
     checks: CheckReport | None
     analysis: AnalysisReport | None
+    plan: PlanOutcome | None = None
 
 
 def parser(name: str = NAME) -> argparse.ArgumentParser:
@@ -95,6 +98,20 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         metavar="GPUS",
         help="place each launch by itself on several GPUs, without a policy (experimental): all, how many, or numbers "
         "such as 0,1, of which the first is the program's",
+    )
+    group.add_argument(
+        "--plan",
+        metavar="FILE",
+        type=Path,
+        help="run launches where a plan of `tessera plan PROFILE -o FILE` says; those that it does not have are placed "
+        "as --gpus does (experimental)",
+    )
+    group.add_argument(
+        "--adapt",
+        metavar="PROFILE",
+        type=Path,
+        help="with --plan, of the profile that it was made of: follow another plan when requests in flight, the speed "
+        "of GPUs or the shape of launches change, or an executor is lost",
     )
     group.add_argument(
         "--pool",
@@ -243,7 +260,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.disassemble is not None and not options.analyze:
         raise ConfigError("--disassemble is about what kernels read and write", expected="--analyze")
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
-    policy = None if options.policy is None and options.gpus is None else _policy(options, emulation)
+    planned = None if options.plan is None else _planned(options.plan, options.adapt)
+    if options.adapt is not None and planned is None:
+        raise ConfigError("--adapt is about the plan that is followed", expected="--plan with a plan's file")
+    has_policy = options.policy is not None or options.gpus is not None or planned is not None
+    policy = _policy(options, emulation, planned) if has_policy else None
     if options.verify is not None and policy is None:
         raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
     if options.order is not None and policy is None:
@@ -265,13 +286,17 @@ def _run(options: argparse.Namespace) -> int:
     if not launch.is_there(options.command[0]):
         return launch.NOT_FOUND
     if options.profile is not None:
-        return _profiled(emulation, policy, options, outputs)
-    outcome = _execute(emulation, policy, options, calls)
+        return _profiled(emulation, policy, options, outputs, planned)
+    outcome = _execute(emulation, policy, options, calls, planned)
     return _end(emulation, policy, outcome, options, outputs, [])
 
 
 def _profiled(
-    emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace, outputs: Sequence[Output]
+    emulation: Emulation | None,
+    policy: Policy | None,
+    options: argparse.Namespace,
+    outputs: Sequence[Output],
+    planned: Planned | None,
 ) -> int:
     """A run with a trace of all launches, parameters and times, from which the profile is made."""
     from controlplane.run.profiled import Profiling  # only here: it is rare
@@ -280,7 +305,7 @@ def _profiled(
         wanted = options.trace is not None
         options.trace, options.trace_parameters = profiling.trace, True
         options.timing = options.timing or "all"
-        outcome = _execute(emulation, policy, options, calls=True)
+        outcome = _execute(emulation, policy, options, calls=True, planned=planned)
         options.trace = options.trace if wanted else None
         driver = shim.system_driver() if emulation is None else emulation.change().driver or shim.system_driver()
         limits = {} if policy is None else {each.device: each.sm_limit or 0 for each in policy.executors}
@@ -307,14 +332,28 @@ def _end(
     failed = list(failures(outcome.launches, outcome.checks)) if options.strict else []
     for each in failed:
         screen.show(f"{NAME}: --strict: {each}\n", sys.stderr)
+    useless = None if outcome.plan is None else outcome.plan.fault(shlex.join(options.command))
+    if useless is not None:
+        screen.show(f"{NAME}: {useless}\n", sys.stderr)
+    if useless is not None and outcome.code == 0:
+        return ConfigError.exit_code
     return EXIT_CODE if (missing or failed) and outcome.code == 0 else outcome.code
 
 
-def _policy(options: argparse.Namespace, emulation: Emulation | None) -> Policy:
+def _planned(file: Path, profile: Path | None) -> Planned:
+    from controlplane.run.planned import Planned  # only here: other runs start faster without it
+
+    return Planned(file, profile)
+
+
+def _policy(options: argparse.Namespace, emulation: Emulation | None, planned: Planned | None) -> Policy:
     """As this run uses it. Errors: ConfigError."""
     if options.gpus is not None and options.policy is not None:
         raise ConfigError("--gpus takes the place of a policy", expected="--policy with schedule: auto in its file")
-    policy = read_policy(options.policy) if options.gpus is None else _scheduled(options.gpus, emulation)
+    if options.gpus is not None:
+        policy = _scheduled(options.gpus, emulation)
+    else:
+        policy = planned.policy() if options.policy is None and planned is not None else read_policy(options.policy)
     if options.verify is not None:
         policy = replace(policy, verify=options.verify)
     if options.order is not None:
@@ -352,7 +391,13 @@ def _outputs(options: argparse.Namespace) -> list[Output]:
     return [Output(option, file) for option, file in files.items() if file is not None]
 
 
-def _execute(emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace, calls: bool) -> Outcome:
+def _execute(
+    emulation: Emulation | None,
+    policy: Policy | None,
+    options: argparse.Namespace,
+    calls: bool,
+    planned: Planned | None = None,
+) -> Outcome:
     """calls: whether somebody wants to know what the program calls."""
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
@@ -363,6 +408,9 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
     with ExitStack() as stack:
         present = _present(emulation, driver, layers, stack) if policy is not None or observed_run else Present
         if policy is not None:
+            if planned is not None:
+                planned.check(policy, [gpu.name for gpu in present().gpus])
+                layers.append(stack.enter_context(planned).change())
             present().check(policy)
         used = policy if policy is not None or checks is None else home_policy(present().first)
         if used is not None:
@@ -399,7 +447,10 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
         report = None if observation is None else observation.finish()
         analysis = None if report is None else report.analysis
         checked = None if checks is None else checks.report()
-        return Outcome(code, launches, report if calls else None, checked, analysis)
+        if planned is not None:
+            planned.finish()
+        followed = None if planned is None else planned.outcome()
+        return Outcome(code, launches, report if calls else None, checked, analysis, followed)
 
 
 def _scheduled(words: str, emulation: Emulation | None) -> Policy:
@@ -461,7 +512,7 @@ def _report(
     emulation: Emulation | None, outcome: Outcome, options: argparse.Namespace, outputs: Sequence[Output]
 ) -> None:
     result = None if emulation is None else emulation.summary()
-    text = summary.to_json(result, outcome.launches, outcome.report, outcome.checks, outcome.analysis)
+    text = summary.to_json(result, outcome.launches, outcome.report, outcome.checks, outcome.analysis, outcome.plan)
     for output in outputs:
         if output.option == JSON:
             output.write(text)
@@ -475,6 +526,8 @@ def _report(
         with_kernels = outcome.report is None
         tables = summary.to_text(result, outcome.launches, with_kernels=with_kernels, waited_ns=waited_ns)
         screen.show(f"\n{NAME}: {tables}", sys.stderr)
+    if options.summary and outcome.plan is not None:
+        screen.show(f"{NAME}: {outcome.plan.line()}\n", sys.stderr)
     if options.trace is not None and options.summary and outcome.report is not None:
         screen.show(_trace_line(outcome.report), sys.stderr)
     if options.summary and outcome.analysis is not None:

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
     from controlplane.profile import file
     from controlplane.simulate import text
-    from controlplane.simulate.ways import compare
+    from controlplane.simulate.comparison import compare
 
     if options.at_a_time is not None and options.arrivals is None:
         raise ConfigError("--at-a-time is about requests that arrive", expected="--arrivals, or --requests R")
@@ -78,12 +78,14 @@ def planned_by(file: Path, profile: Profile) -> Placement:
 
 
 def on_devices(profile: Profile, spec: str | None) -> Profile:
-    """The same on other GPUs, the first of which is the program's own."""
-    if spec is None:
-        return profile
+    """The same on other GPUs, the first of which is the program's own, or on its own ones: times that were not measured
+    on one of these are scaled.
+    """
     from controlplane.machine import emulate
     from controlplane.profile import machine, scale
 
+    if spec is None:
+        return scale.on_machine(profile, profile.machine)
     try:
         described = emulate.parse(spec)
     except ConfigError as error:

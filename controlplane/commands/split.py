@@ -19,6 +19,8 @@ VALUED = (  # whose value is the next word
     "--emulate",
     "--policy",
     "--gpus",
+    "--plan",
+    "--adapt",
     "--reserve",
     "--order",
     "--host-time",

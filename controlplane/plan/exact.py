@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controlplane.plan.course import Course
 from controlplane.plan.cut import Prices, node_prices
+from controlplane.plan.list_schedule import ListSchedule
 from controlplane.plan.net import Net
 from controlplane.plan.problem import Floats, Ints, Problem
 from controlplane.plan.uses import Scales
@@ -158,8 +158,8 @@ def shortest_period(net: Net, scale: Scales, prices: Prices, best: float) -> Exa
 class Placer:
     """Nodes in the order of the program, one after another. place: by joined node, -1 where it is open."""
 
-    def __init__(self, course: Course, of: list[int], place: list[int]) -> None:
-        self.course, self.of, self.place = course, of, place
+    def __init__(self, schedule: ListSchedule, of: list[int], place: list[int]) -> None:
+        self.schedule, self.of, self.place = schedule, of, place
 
     def placed(
         self,
@@ -170,13 +170,13 @@ class Placer:
         end: list[float],
         there: dict[tuple[int, int], float],
     ) -> tuple[float, list[float], list[float], dict[tuple[int, int], float]]:
-        """As Course.latency does it: ports outwards, then inwards."""
-        course, kinds = self.course, self.course.kinds
+        """As ListSchedule.latency does it: ports outwards, then inwards."""
+        schedule, kinds = self.schedule, self.schedule.kinds
         free, ports = free[:], ports[:]
         ready = free[gpu]
         copied = False
-        for value in course.reads[node]:
-            writer = course.producer[value]
+        for value in schedule.reads[node]:
+            writer = schedule.producer[value]
             source = self.place[self.of[writer]]
             if source == gpu:
                 continue
@@ -184,15 +184,15 @@ class Placer:
             if key not in there:
                 if not copied:
                     there, copied = dict(there), True
-                messages, stream = course.messages[value], course.stream_ns[source][gpu]
-                busy = max(end[writer], ports[source], ports[kinds + gpu]) + messages * course.message_ns[source][gpu]
-                busy += course.bytes[value] * course.ns_per_byte[source][gpu]
+                messages, stream = schedule.messages[value], schedule.stream_ns[source][gpu]
+                busy = max(end[writer], ports[source], ports[kinds + gpu]) + messages * schedule.message_ns[source][gpu]
+                busy += schedule.bytes[value] * schedule.ns_per_byte[source][gpu]
                 ports[source] = ports[kinds + gpu] = busy
-                there[key] = busy + course.latency_ns[source][gpu]
+                there[key] = busy + schedule.latency_ns[source][gpu]
                 free[source] += messages * stream
                 ready += messages * stream
             ready = max(ready, there[key])
-        ready += course.ns[node][gpu]
+        ready += schedule.ns[node][gpu]
         free[gpu] = ready
         return ready, free, ports, there
 
@@ -200,8 +200,8 @@ class Placer:
 class _Soonest(Placer):
     """Depth first in the order of the program."""
 
-    def __init__(self, given: Problem, course: Course, net: Net, scale: Scales, best: float) -> None:
-        super().__init__(course, net.of.tolist(), [-1] * net.nodes)
+    def __init__(self, given: Problem, schedule: ListSchedule, net: Net, scale: Scales, best: float) -> None:
+        super().__init__(schedule, net.of.tolist(), [-1] * net.nodes)
         self.given, self.best = given, best
         self.steps = 0
         self.found: list[int] | None = None
@@ -230,7 +230,7 @@ class _Soonest(Placer):
         group = self.of[node]
         known = self.place[group]
         some = []
-        for kind in range(self.course.kinds) if known < 0 else (known,):
+        for kind in range(self.schedule.kinds) if known < 0 else (known,):
             if known < 0 and not self.allowed[group][kind]:
                 continue
             some.append((*self.placed(node, kind, free, ports, end, there), kind))
@@ -240,7 +240,7 @@ class _Soonest(Placer):
             self.steps += 1
             if self.steps > LATENCY_STEPS:
                 return
-            work = (sum(next_free) + self.rest[node + 1]) / self.course.kinds
+            work = (sum(next_free) + self.rest[node + 1]) / self.schedule.kinds
             if max(longest, finish + self.tail[node], work) >= limit:
                 continue
             fits = known >= 0 or self.memory.put(group, kind)
@@ -253,11 +253,11 @@ class _Soonest(Placer):
                 self.memory.take(group, kind)
 
 
-def soonest(given: Problem, course: Course, net: Net, scale: Scales, best: float) -> Exact:
+def soonest(given: Problem, schedule: ListSchedule, net: Net, scale: Scales, best: float) -> Exact:
     """A placement (of the problem's nodes) with less latency than `best`, the least if the search is complete."""
     if given.nodes > MOST_NODES:
         return Exact(None, best, False)
-    run = _Soonest(given, course, net, scale, best)
-    run.search(0, [0.0] * course.kinds, [0.0] * 2 * course.kinds, [], {})
+    run = _Soonest(given, schedule, net, scale, best)
+    run.search(0, [0.0] * schedule.kinds, [0.0] * 2 * schedule.kinds, [], {})
     found = None if run.found is None else np.array(run.found, dtype=np.int64)
     return Exact(found, run.best, run.steps <= LATENCY_STEPS)

@@ -17,13 +17,16 @@ from typing import NamedTuple
 import numpy as np
 
 from controlplane.base import valuefile
+from controlplane.graph.nodes import What
+from controlplane.graph.versions import dependencies
 from controlplane.plan.candidate import MOST_TURNS, Candidate
 from controlplane.plan.planner import Planned
 from controlplane.plan.problem import Ints, Objective
 from controlplane.profile.model import Profile
+from controlplane.profile.program import unrolled
 from ptxtools.errors import ConfigError
 
-SCHEMA = "tessera.plan/1"
+SCHEMA = "tessera.plan/2"
 AGAIN = "tessera plan PROFILE -o FILE makes one"
 
 
@@ -53,9 +56,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ClassHint:
-    """A class of launches. cost: how long one takes on each group, over the shortest. groups: where it runs, by its
+    """A class of operations. cost: how long one takes on each group, over the shortest. groups: where it runs, by its
     place in the iteration the first one first; more than one where the plan needs several. is_tied: in each of its
-    places on the same.
+    places on the same. bytes, from_host: of a copy or memset.
     """
 
     function: str
@@ -66,6 +69,9 @@ class ClassHint:
     cost: tuple[float, ...]
     groups: tuple[int, ...]
     is_tied: bool = True
+    what: What = What.LAUNCH
+    bytes: int = 0
+    from_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,8 @@ class Prediction:
 class Plan:
     """program: the profile's; code: a hash of its classes and their order; gpus: the type of each, as in the profile.
 
+    operations: the class of each operation of the iteration, its place in `classes`. continues: operations that read
+    what the one before them in their stream wrote. carries: iterations need what earlier ones of their thread left.
     signals: operations that other GPUs wait for. fallback: where launches go that the plan does not know.
     """
 
@@ -108,6 +116,9 @@ class Plan:
     chosen: str
     groups: tuple[Group, ...]
     placements: tuple[Placement, ...]
+    operations: tuple[int, ...]
+    continues: tuple[int, ...]
+    carries: bool
     signals: tuple[int, ...]
     classes: tuple[ClassHint, ...]
     predicted: Prediction
@@ -121,6 +132,7 @@ def make(profile: Profile, planned: Planned, notes: Sequence[str] = ()) -> Plan:
     weights = np.array([weight for weight, _ in chosen.mixture])
     order = np.argsort(-weights, kind="stable")
     mixture = [chosen.mixture[each] for each in order.tolist()]
+    classes, operations = _classes(profile, chosen)
     return Plan(
         profile.program,
         code_of(profile),
@@ -131,8 +143,11 @@ def make(profile: Profile, planned: Planned, notes: Sequence[str] = ()) -> Plan:
         chosen.name,
         tuple(Group(kind.name, kind.numbers) for kind in chosen.given.kinds),
         tuple(Placement(round(weight, 9), _runs(kind)) for weight, kind in mixture),
+        operations,
+        _continues(profile),
+        bool(profile.iteration.carried),
         _signals(chosen),
-        _classes(profile, chosen),
+        classes,
         _predicted(planned),
         tuple(Baseline(each.name, each.period_ns, each.latency_ns, each.worth) for each in planned.candidates),
         notes=tuple(notes),
@@ -162,32 +177,49 @@ def _signals(chosen: Candidate) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _classes(profile: Profile, chosen: Candidate) -> tuple[ClassHint, ...]:
+def _continues(profile: Profile) -> tuple[int, ...]:
+    fresh, found, last = dependencies(unrolled(profile)).fresh, list[int](), dict[int, int]()
+    for number, operation in enumerate(profile.iteration.operations):
+        if operation.stream in last and any(writer == last[operation.stream] for *_, writer in fresh[number]):
+            found.append(number)
+        last[operation.stream] = number
+    for each in profile.iteration.carried:  # of the first ones of their streams
+        stream = profile.iteration.operations[each.reader].stream
+        first = all(one.stream != stream for one in profile.iteration.operations[: each.reader])
+        if first and each.back == 1 and last[stream] == each.writer:
+            found.append(each.reader)
+    return tuple(sorted(set(found)))
+
+
+def _classes(profile: Profile, chosen: Candidate) -> tuple[tuple[ClassHint, ...], tuple[int, ...]]:
+    """And of which each operation is."""
     groups: dict[int, dict[int, None]] = {}
     _, kind = max(chosen.mixture, key=lambda each: each[0])
     rows: dict[int, list[float]] = {}
     for number, operation in enumerate(profile.iteration.operations):
         groups.setdefault(operation.of, {})[int(kind[number])] = None
         rows.setdefault(operation.of, chosen.given.ns[number].tolist())
-    found = []
+    found, places = list[ClassHint](), dict[int, int]()
     for of, used in groups.items():
         each = profile.classes[of]
-        if each.function:
-            least = max(min(rows[of]), 1e-9)
-            cost = tuple(round(ns / least, 4) for ns in rows[of])
-            found.append(
-                ClassHint(
-                    each.function,
-                    each.module,
-                    each.grid,
-                    each.block,
-                    each.shared_bytes,
-                    cost,
-                    tuple(used),
-                    len(used) == 1,
-                )
+        least = max(min(rows[of]), 1e-9)
+        places[of] = len(found)
+        found.append(
+            ClassHint(
+                each.function,
+                each.module,
+                each.grid,
+                each.block,
+                each.shared_bytes,
+                tuple(round(ns / least, 4) for ns in rows[of]),
+                tuple(used),
+                len(used) == 1,
+                each.what,
+                0 if each.what is What.LAUNCH else each.bytes,
+                each.from_host,
             )
-    return tuple(found)
+        )
+    return tuple(found), tuple(places[operation.of] for operation in profile.iteration.operations)
 
 
 def _predicted(planned: Planned) -> Prediction:
@@ -237,13 +269,17 @@ def read(file: Path) -> Plan:
             )
     if not plan.placements:
         raise wrong("placements", "there are none", "at least one")
+    if not all(0 <= of < len(plan.classes) for of in plan.operations):
+        raise wrong("operations", "one is of no class", f"numbers from 0 to {len(plan.classes) - 1}")
+    if not all(0 <= number < len(plan.operations) for number in (*plan.continues, *plan.signals)):
+        raise wrong("continues, signals", "one is no operation", f"numbers from 0 to {len(plan.operations) - 1}")
     for number, placement in enumerate(plan.placements):
         place = 0
         for run in placement.runs:
             if run.first != place or run.end <= run.first or not 0 <= run.kind < len(plan.groups):
                 raise wrong(f"placements[{number}]", f"{list(run)} does not continue it", f"a run from {place} on")
             place = run.end
-        if placement.weight <= 0 or place != plan.placements[0].runs[-1].end:
+        if placement.weight <= 0 or place != len(plan.operations):
             raise wrong(
                 f"placements[{number}]", "its weight or its length is wrong", "a weight, and as many operations"
             )
@@ -252,7 +288,7 @@ def read(file: Path) -> Plan:
 
 def patterns(plan: Plan, profile: Profile, file: Path) -> list[tuple[float, list[int]]]:
     """(weight, GPU of each operation): one for each turn of the GPUs. Errors: ConfigError, of a plan for others."""
-    _matches(plan, profile, file)
+    check(plan, profile, file)
     found = []
     for placement in plan.placements:
         used = sorted({run.kind for run in placement.runs})
@@ -266,7 +302,8 @@ def patterns(plan: Plan, profile: Profile, file: Path) -> list[tuple[float, list
     return found
 
 
-def _matches(plan: Plan, profile: Profile, file: Path) -> None:
+def check(plan: Plan, profile: Profile, file: Path) -> None:
+    """Errors: ConfigError, of a plan for others."""
     there = tuple(profile.machine.types[of].name for of in profile.machine.gpus)
     if there != plan.gpus:
         raise ConfigError(

@@ -14,9 +14,9 @@ import numpy as np
 
 from controlplane.plan import exact, steady
 from controlplane.plan.candidate import CHAIN, KERNEL, MIXED, PATTERN, ROUTER, SINGLE, Candidate, Mixed
-from controlplane.plan.course import Course, least
 from controlplane.plan.cut import Prices
 from controlplane.plan.decompose import Decomposed
+from controlplane.plan.list_schedule import ListSchedule, critical_path
 from controlplane.plan.problem import Floats, Ints, Kind, Objective, Problem
 from controlplane.plan.quickest import quickest
 from controlplane.plan.solve import SECONDS, Solver, free_bound
@@ -109,7 +109,7 @@ class _Throughput:
         self.left_out: dict[str, str] = {}
         self.limiting: tuple[Problem, Prices] | None = None
         self.seen: set[tuple[tuple[Kind, ...], bytes]] = set()
-        self.path = least(Course(given))
+        self.path = critical_path(ListSchedule(given))
 
     def planned(self) -> Planned:
         self.one_gpu()
@@ -224,8 +224,8 @@ class _Throughput:
         memory = np.max([use.memory for use in some], axis=0)
         sent = sum((weight * use.sent for weight, use in zip(weights, some, strict=True)), np.zeros_like(some[0].sent))
         limit = float(rows[:-1].max()) if period_ns is None else period_ns
-        course = Course(given)
-        latency = max(float(sum(w * course.latency(kind) for w, kind in mixture)), self.given.host_ns)
+        schedule = ListSchedule(given)
+        latency = max(float(sum(w * schedule.latency(kind) for w, kind in mixture)), self.given.host_ns)
         period, simulated = max(limit, latency / given.requests), False
         load = rows[: len(given.kinds)]
         if period_ns is not None:
@@ -324,16 +324,13 @@ class _Parts:
 
 
 def _judged(candidates: Sequence[Candidate], judge: Judge) -> list[Candidate]:
-    """The best of each name, judged once more; a period below what GPUs and links allow is none."""
+    """The best of each name, by the judge alone: those too that cannot win by the planner's own figures."""
     best: dict[str, Candidate] = {}
     for each in candidates:
-        if each.simulated and (each.name not in best or each.worth < best[each.name].worth):
-            best[each.name] = each
-    found = []
-    for each in best.values():
-        period = max(judge(each), each.limit_ns)
-        found.append(replace(each, period_ns=period, worth=period))
-    return found
+        period = judge(each)
+        if each.name not in best or period < best[each.name].worth:
+            best[each.name] = replace(each, period_ns=period, worth=period, simulated=True)
+    return list(best.values())
 
 
 def pick(candidates: Sequence[Candidate]) -> Candidate:
@@ -358,17 +355,17 @@ class _Latency:
 
     def planned(self) -> Planned:
         given, solver = self.given, Solver(self.given)
-        course = Course(given)
+        schedule = ListSchedule(given)
         out: list[Candidate] = []
         left_out: dict[str, str] = {}
-        for name, kind in quickest(given, course, solver):
+        for name, kind in quickest(given, schedule, solver):
             use = uses(solver.net, solver.scale, kind)
             placed = kind[solver.net.of]
             alone = len(np.unique(placed)) == 1
             shown = f"{SINGLE} ({given.kinds[int(placed[0])].name})" if alone else name
             if any(shown == each.name for each in out) and alone:
                 continue
-            latency = max(course.latency(placed), given.host_ns)
+            latency = max(schedule.latency(placed), given.host_ns)
             mixture: Mixed = ((1.0, placed),)
             out.append(
                 Candidate(shown, given, mixture, latency, use.period, latency, use.rows, use.memory, use.sent, latency)
@@ -376,7 +373,7 @@ class _Latency:
         if not out:
             raise PlanError(_Throughput(given, SECONDS, _period).why_nothing_fits())
         chosen = pick(out)
-        bound = min(max(least(course), given.host_ns), chosen.latency_ns)
+        bound = min(max(critical_path(schedule), given.host_ns), chosen.latency_ns)
         return Planned(given, out, chosen, bound, bound, None, left_out)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from controlplane.plan import exact
 from controlplane.plan.candidate import CHAIN, KERNEL, SINGLE
-from controlplane.plan.course import Course
 from controlplane.plan.cut import Prices
 from controlplane.plan.decompose import single
+from controlplane.plan.list_schedule import ListSchedule
 from controlplane.plan.problem import Ints, Problem
 from controlplane.plan.solve import Solver
 from controlplane.plan.uses import fits, uses
@@ -18,7 +18,7 @@ from controlplane.plan.uses import fits, uses
 MOST_WORK = 4_000_000  # nodes that are placed while small steps are tried
 
 
-def quickest(given: Problem, course: Course, solver: Solver) -> Iterator[tuple[str, Ints]]:
+def quickest(given: Problem, schedule: ListSchedule, solver: Solver) -> Iterator[tuple[str, Ints]]:
     """Names and placements of the solver's net, from coarse to fine; each fits in memory."""
     net, scale = solver.net, solver.scale
     known: list[Ints] = []
@@ -31,23 +31,23 @@ def quickest(given: Problem, course: Course, solver: Solver) -> Iterator[tuple[s
         if chain is not None:
             known.append(chain[0])
             yield CHAIN, chain[0]
-        made = _made(given, course, solver)
+        made = _made(given, schedule, solver)
         known += [kind for kind in made if fits(scale, uses(net, scale, kind).memory)]
         if not known:
             found = solver.decomposed(None)
             some = solver.spliced(found.used(), None, np.inf) if found.used() else None
             known += [] if some is None else [some[0]]
         if known:
-            kind = min(known, key=lambda each: course.latency(each[net.of]))
-            yield KERNEL, _stepped(course, solver, kind)
-    best = min((course.latency(kind[net.of]) for kind in known), default=np.inf)
-    last = exact.soonest(given, course, net, scale, best)
+            kind = min(known, key=lambda each: schedule.latency(each[net.of]))
+            yield KERNEL, _stepped(schedule, solver, kind)
+    best = min((schedule.latency(kind[net.of]) for kind in known), default=np.inf)
+    last = exact.soonest(given, schedule, net, scale, best)
     if last.kind is not None:
         first = np.unique(net.of, return_index=True)[1]
         yield KERNEL, last.kind[first]
 
 
-def _made(given: Problem, course: Course, solver: Solver) -> Iterator[Ints]:
+def _made(given: Problem, schedule: ListSchedule, solver: Solver) -> Iterator[Ints]:
     """The cheapest if nothing overlaps; and the launches one by one, each where it ends first."""
     scale = solver.scale
     rows = np.zeros(scale.rows)
@@ -55,16 +55,16 @@ def _made(given: Problem, course: Course, solver: Solver) -> Iterator[Ints]:
     for pressure in (0.0, 0.3, 1.0):
         prices = Prices(rows.copy(), np.full(scale.kinds, pressure) / np.maximum(scale.capacity, 1.0) * given.ns.sum())
         yield solver.cheapest(solver.net).cheapest(prices)[0]
-    yield _listed(given, course, solver)
+    yield _listed(given, schedule, solver)
 
 
-def _listed(given: Problem, course: Course, solver: Solver) -> Ints:
+def _listed(given: Problem, schedule: ListSchedule, solver: Solver) -> Ints:
     """Each launch on the GPU where it ends first, after those before it in the program."""
-    net, kinds = solver.net, course.kinds
+    net, kinds = solver.net, schedule.kinds
     place = np.full(net.nodes, -1, dtype=np.int64)
     of: list[int] = net.of.tolist()
     free, ports, end = [0.0] * kinds, [0.0] * (2 * kinds), list[float]()
-    search = exact.Placer(course, of, place.tolist())
+    search = exact.Placer(schedule, of, place.tolist())
     there: dict[tuple[int, int], float] = {}
     for node in range(given.nodes):
         group = of[node]
@@ -78,10 +78,10 @@ def _listed(given: Problem, course: Course, solver: Solver) -> Ints:
     return np.array(search.place, dtype=np.int64)
 
 
-def _stepped(course: Course, solver: Solver, kind: Ints) -> Ints:
+def _stepped(schedule: ListSchedule, solver: Solver, kind: Ints) -> Ints:
     """One node, or some that follow each other, elsewhere, as long as that helps."""
     net, scale = solver.net, solver.scale
-    best = course.latency(kind[net.of])
+    best = schedule.latency(kind[net.of])
     left = MOST_WORK
     for length in (1, 2, 4, 8, 16, 32, 1):
         changed = True
@@ -94,8 +94,8 @@ def _stepped(course: Course, solver: Solver, kind: Ints) -> Ints:
                         continue
                     new = kind.copy()
                     new[window] = np.where(net.allowed[window, to], to, kind[window])
-                    left -= course.given.nodes
-                    latency = course.latency(new[net.of], best)
+                    left -= schedule.given.nodes
+                    latency = schedule.latency(new[net.of], best)
                     if latency < best * (1 - 1e-9) and fits(scale, uses(net, scale, new).memory):
                         kind, best, changed = new, latency, True
     return kind

@@ -28,7 +28,7 @@ WORDS = {
     "memory_variable": f"{NOT_SHARED}: a module's variable",
     "memory_other_device": f"{NOT_SHARED}: of a GPU that the program uses itself",
     "memory_graph": f"{NOT_SHARED}: a graph allocated it",
-    "graph_node": "they launch CUDA graphs with a node that other GPUs do not get, such as a host function",
+    "graph_node": "they launch CUDA graphs with a node that other GPUs do not get, such as a condition",
     "graph_memory": "they launch CUDA graphs, and GPUs have no copies of memory: say memory: {place: copies}",
     "memory_pool": f"{NOT_SHARED}: of a pool for other processes, or for the host",
     "memory_not_shared": f"{NOT_SHARED}, not mapped there: without peer access, say memory: {{place: copies}}",

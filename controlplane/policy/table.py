@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from itertools import permutations
 from typing import Any, TypeAlias
 
@@ -178,12 +179,19 @@ def _write_rule(record: Any, rule: Rule, texts: _Texts) -> None:
 
 def conditions(match: Match) -> int:
     """The bits of enum tsr_policy_condition; what every launch fulfils is no condition."""
+    bits = _condition_bits()
+    present = [name for name in bits if getattr(match, name) is not None]
+    if match.share is not None and match.share.fraction >= 1:
+        present.remove("share")
+    return sum(bits[name] for name in present)
+
+
+@cache
+def _condition_bits() -> dict[str, int]:
+    """By the condition's name in a rule. (The interpreter keeps the name of an attribute that was asked for.)"""
     ffi, _ = records.header(HEADER)
     bits: dict[str, int] = ffi.typeof("enum tsr_policy_condition").relements
-    present = [name for name in bits if getattr(match, name.removeprefix("TSR_POLICY_").lower()) is not None]
-    if match.share is not None and match.share.fraction >= 1:
-        present.remove("TSR_POLICY_SHARE")
-    return sum(bits[name] for name in present)
+    return {name.removeprefix("TSR_POLICY_").lower(): bit for name, bit in bits.items()}
 
 
 @dataclass(frozen=True, slots=True)

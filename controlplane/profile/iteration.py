@@ -46,12 +46,17 @@ class Recurring:
 
 
 def find(found: Dependencies, keys: Sequence[Hashable]) -> Recurring:
-    """keys: by operation, what it is (function and shape). Of the thread with the most operations."""
+    """keys: by operation, what it is (function and shape). Of the thread with the most launches, then operations."""
     by_thread: dict[int, list[int]] = {}
     for number, node in enumerate(found.program.nodes):
         if node.what is not What.FORGET:
             by_thread.setdefault(node.thread, []).append(number)
-    numbers = max(by_thread.values(), key=len, default=[])
+    nodes = found.program.nodes
+
+    def work(some: list[int]) -> tuple[int, int]:
+        return sum(nodes[number].what is What.LAUNCH for number in some), len(some)
+
+    numbers = max(by_thread.values(), key=work, default=[])
     weights = _weights(found.program.nodes)
     for level in (2, 1, 0):
         symbols = _symbols(found, numbers, keys, weights, level)
@@ -60,7 +65,7 @@ def find(found: Dependencies, keys: Sequence[Hashable]) -> Recurring:
         for window in (symbols[quarter : len(symbols) - quarter], symbols[2 * quarter :]):
             length = _period(window)
             if length and len(starts := _starts(found, numbers, symbols, length)) >= LEAST:
-                same = sum(len(other) > len(numbers) // 2 for other in by_thread.values())
+                same = max(sum(work(other)[0] > work(numbers)[0] // 2 for other in by_thread.values()), 1)
                 return Recurring(tuple(numbers), starts, length, same)
     return Recurring(tuple(numbers), (0,), len(numbers))
 

@@ -18,6 +18,7 @@ from controlplane.policy.table import Copies, Pool, Schedule
 if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
     from controlplane.run.checks import CheckReport
+    from controlplane.run.planned import Outcome as PlanOutcome
 
 LARGEST_KERNELS = 20
 NAME = 70  # letters of a kernel's
@@ -104,6 +105,7 @@ def to_json(
     report: Report | None,
     checks: CheckReport | None,
     analysis: AnalysisReport | None,
+    plan: PlanOutcome | None = None,
 ) -> str:
     """One object: the summary's keys, if the GPUs were emulated, and the report's, if there were statistics.
 
@@ -149,6 +151,8 @@ def to_json(
             "different": launches.different,
             "not_verified": launches.not_verified,
         }
+    if plan is not None:
+        data["plan"] = plan.to_json()
     if checks is not None:
         data["check"] = asdict(checks)
     return json.dumps(data, indent=2) + "\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from controlplane.base.tables import amount, duration, table
 from controlplane.profile.model import Profile, Source
 from controlplane.profile.scale import error_of
+from controlplane.simulate.comparison import Compared, carries
 from controlplane.simulate.result import PERCENTILES
-from controlplane.simulate.ways import Compared, carries
 
 
 def to_text(of: Compared) -> str:

@@ -164,6 +164,16 @@ struct tsr_map_entries tsr_map_remove_if(struct tsr_map *map,
     return removed;
 }
 
+void tsr_map_clear(struct tsr_map *map)
+{
+    pthread_mutex_lock(&map->lock);
+    for (uint32_t i = 0; map->live && i <= map->table->mask; i++)
+        if (map->table->slots[i].value)
+            __atomic_store_n(&map->table->slots[i].value, NULL, __ATOMIC_RELEASE);
+    map->live = 0;
+    pthread_mutex_unlock(&map->lock);
+}
+
 void tsr_map_fini(struct tsr_map *map)
 {
     for (struct tsr_map_table *table = map->table, *older; table; table = older) {

@@ -42,6 +42,7 @@ struct tsr_map_entries { /* to be freed with tsr_vec_fini */
 struct tsr_map_entries tsr_map_remove_if(struct tsr_map *map,
                                          bool (*condition)(uint64_t key, const void *value, const void *argument),
                                          const void *argument);
+void tsr_map_clear(struct tsr_map *map); /* removes all entries; the memory stays for others */
 void tsr_map_fini(struct tsr_map *map);
 
 #endif

@@ -88,7 +88,7 @@ bool tsr_check_draw(struct tsr_function_record *function, struct tsr_launch *lau
 {
     if (tsr_is_any_capture())
         return false;
-    if (!function || !tsr_is_predictable(function)) {
+    if (!function || !tsr_is_predictable(launch)) {
         count(&tsr_checks->unknown, 1);
         return false;
     }

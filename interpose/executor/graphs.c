@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
-#include "carry/carry.h"
+#include "carry/graph_node.h"
 #include "carry/record.h"
 #include "executor/mirror.h"
 
@@ -94,62 +94,20 @@ static bool take(const struct told *told, uint64_t *at, struct node *out)
     return is_right(out);
 }
 
-struct kernel {
-    CUDA_KERNEL_NODE_PARAMS params; /* points into the next, and the node's data */
-    struct tsr_carry_parameters parameters;
-};
-
-static bool describe_kernel(const struct tsr_mirror *mirror, const struct node *node, struct kernel *out)
+static bool describe_kernel(const struct tsr_mirror *mirror, const struct node *node, struct tsr_carry_kernel_node *out)
 {
-    const struct tsr_lane_record *record = node->record;
-    const struct tsr_carry_function *of = tsr_mirror_function(mirror, record->function);
-    if (!of)
-        return false;
-    tsr_carry_describe(of, record, node->data, &out->parameters);
-    out->params = (CUDA_KERNEL_NODE_PARAMS){.func = of->function,
-                                            .gridDimX = record->grid[0],
-                                            .gridDimY = record->grid[1],
-                                            .gridDimZ = record->grid[2],
-                                            .blockDimX = record->block[0],
-                                            .blockDimY = record->block[1],
-                                            .blockDimZ = record->block[2],
-                                            .sharedMemBytes = record->shared_bytes,
-                                            .kernelParams = out->parameters.values,
-                                            .extra = out->parameters.extra};
-    return true;
-}
-
-static CUDA_MEMCPY3D describe_copy(const struct node *node)
-{
-    const struct tsr_lane_copy *what = (const void *)node->data;
-    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                           .srcDevice = what->from,
-                           .srcPitch = what->from_pitch,
-                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                           .dstDevice = what->to,
-                           .dstPitch = what->to_pitch,
-                           .WidthInBytes = what->width,
-                           .Height = what->height,
-                           .Depth = 1};
-}
-
-static CUDA_MEMSET_NODE_PARAMS describe_set(const struct node *node)
-{
-    const struct tsr_lane_set *what = (const void *)node->data;
-    return (CUDA_MEMSET_NODE_PARAMS){.dst = what->to,
-                                     .pitch = what->pitch,
-                                     .value = what->value,
-                                     .elementSize = what->element,
-                                     .width = what->width,
-                                     .height = what->height};
+    const struct tsr_carry_function *of = tsr_mirror_function(mirror, node->record->function);
+    if (of)
+        tsr_carry_kernel_node(of, node->record, node->data, out);
+    return of;
 }
 
 static CUresult set_attributes(CUgraphNode made, const struct node *node)
 {
-    uint64_t block = node->record->value >> 32, count = (uint32_t)node->record->value;
-    const CUlaunchAttribute *attributes = (const void *)(node->data + (block + 7) / 8 * 8);
+    const CUlaunchAttribute *attributes;
+    uint32_t count = tsr_carry_node_attributes(node->record, node->data, &attributes);
     CUresult result = CUDA_SUCCESS;
-    for (uint64_t i = 0; node->record->value && i < count && result == CUDA_SUCCESS; i++)
+    for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = cuGraphKernelNodeSetAttribute(made, attributes[i].id, &attributes[i].value);
     return result;
 }
@@ -157,7 +115,7 @@ static CUresult set_attributes(CUgraphNode made, const struct node *node)
 static CUresult add_node(const struct tsr_mirror *mirror, CUgraph graph, const struct node *node, CUcontext context,
                          CUgraphNode *out)
 {
-    struct kernel kernel;
+    struct tsr_carry_kernel_node kernel;
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS set;
     switch (node->record->kind) {
@@ -168,10 +126,10 @@ static CUresult add_node(const struct tsr_mirror *mirror, CUgraph graph, const s
         return result == CUDA_SUCCESS ? set_attributes(*out, node) : result;
     }
     case TSR_LANE_COPY:
-        copy = describe_copy(node);
+        copy = tsr_carry_copy_node(node->data);
         return cuGraphAddMemcpyNode(out, graph, NULL, 0, &copy, context);
     case TSR_LANE_SET:
-        set = describe_set(node);
+        set = tsr_carry_set_node(node->data);
         return cuGraphAddMemsetNode(out, graph, NULL, 0, &set, context);
     default:
         return cuGraphAddEmptyNode(out, graph, NULL, 0);
@@ -182,7 +140,7 @@ static CUresult set_node(const struct tsr_mirrored_graph *graph, const struct ts
                          CUcontext context)
 {
     CUgraphNode at = graph->nodes[node->record->stream];
-    struct kernel kernel;
+    struct tsr_carry_kernel_node kernel;
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS set;
     switch (node->record->kind) {
@@ -190,10 +148,10 @@ static CUresult set_node(const struct tsr_mirrored_graph *graph, const struct ts
         return describe_kernel(mirror, node, &kernel) ? cuGraphExecKernelNodeSetParams(graph->exec, at, &kernel.params)
                                                       : CUDA_ERROR_INVALID_HANDLE;
     case TSR_LANE_COPY:
-        copy = describe_copy(node);
+        copy = tsr_carry_copy_node(node->data);
         return cuGraphExecMemcpyNodeSetParams(graph->exec, at, &copy, context);
     case TSR_LANE_SET:
-        set = describe_set(node);
+        set = tsr_carry_set_node(node->data);
         return cuGraphExecMemsetNodeSetParams(graph->exec, at, &set, context);
     default:
         return CUDA_SUCCESS;

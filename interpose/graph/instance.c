@@ -6,7 +6,9 @@
 #include "base/fork.h"
 #include "base/map.h"
 #include "driver/engaged.h"
+#include "driver/real.h"
 #include "graph/mirror.h"
+#include "graph/parts.h"
 #include "object/session.h"
 
 static struct tsr_map instances; /* CUgraphExec to struct tsr_instance */
@@ -88,8 +90,11 @@ static bool are_wanted(void)
     return tsr_has_role(TSR_REDIRECTING) && session->lane_count && tsr_copies_are_on();
 }
 
-static void destroy(struct tsr_instance *instance)
+void tsr_instance_destroy(struct tsr_instance *instance)
 {
+    tsr_parts_drop(instance);
+    if (instance->end)
+        tsr_real.cuEventDestroy_v2(instance->end);
     tsr_mirrors_drop(instance);
     empty(instance);
     tsr_vec_fini(&instance->touches);
@@ -98,32 +103,40 @@ static void destroy(struct tsr_instance *instance)
     free(instance);
 }
 
-void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags)
+struct tsr_instance *tsr_instance_create(void)
 {
-    if (!are_wanted())
-        return;
-    tsr_fork_listen(&forks);
-    tsr_instance_forget(exec);
     struct tsr_instance *made = calloc(1, sizeof *made);
     if (!made)
-        return;
+        return NULL;
     pthread_mutex_init(&made->lock, NULL);
     made->version = 1;
     made->unknown = UINT32_MAX;
     made->id = __atomic_add_fetch(&instance_count, 1, __ATOMIC_RELAXED);
     made->stands.decide.noted = true;  /* it has no name to be found by */
     made->stands.name_hash = made->id; /* of which a rule draws its share */
+    return made;
+}
+
+void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags)
+{
+    if (!are_wanted())
+        return;
+    tsr_fork_listen(&forks);
+    tsr_instance_forget(exec);
+    struct tsr_instance *made = tsr_instance_create();
+    if (!made)
+        return;
     fill(made, graph);
     made->bound = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH; /* kernels may launch it */
     if (!tsr_map_set(&instances, key_of(exec), made))
-        destroy(made);
+        tsr_instance_destroy(made);
 }
 
 void tsr_instance_forget(CUgraphExec exec)
 {
     struct tsr_instance *known = tsr_instance_find(exec) ? tsr_map_remove(&instances, key_of(exec)) : NULL;
     if (known)
-        destroy(known);
+        tsr_instance_destroy(known);
 }
 
 static void become_opaque_locked(struct tsr_instance *instance, enum tsr_reason reason)
@@ -157,13 +170,9 @@ static bool has_shape_of(const struct tsr_nodes *one, const struct tsr_nodes *ot
     bool same =
         one->all.count == other->all.count && one->edges.count == other->edges.count && one->context == other->context &&
         (!one->edges.count || memcmp(one->edges.data, other->edges.data, one->edges.count * sizeof one->edges.data[0]) == 0);
-    for (size_t i = 0; i < one->all.count && same; i++) {
-        uint32_t count, others;
-        const CUlaunchAttribute *attributes = tsr_node_attributes(&one->all.data[i], &count);
-        const CUlaunchAttribute *other_attributes = tsr_node_attributes(&other->all.data[i], &others);
-        same = one->all.data[i].record.kind == other->all.data[i].record.kind && count == others &&
-               (!count || memcmp(attributes, other_attributes, count * sizeof attributes[0]) == 0);
-    }
+    for (size_t i = 0; i < one->all.count && same; i++)
+        same = one->all.data[i].record.kind == other->all.data[i].record.kind &&
+               tsr_node_same_attributes(&one->all.data[i], &other->all.data[i]);
     return same;
 }
 
@@ -213,6 +222,7 @@ void tsr_instance_update(CUgraphExec exec, CUgraph graph, CUresult result)
     }
     pthread_mutex_lock(&instance->lock);
     instance->bound |= instance->switched;
+    instance->apart = false;
     struct tsr_instance from = {.version = ++instance->version};
     fill(&from, graph);
     take_over_locked(instance, &from);
@@ -250,8 +260,10 @@ void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KE
 {
     struct tsr_node *node;
     struct tsr_instance *instance = begin(exec, handle, &node);
-    if (instance)
-        end(instance, node->function ? tsr_node_set_kernel(&instance->nodes, node, params) : TSR_REASON_GRAPH_NODE);
+    if (!instance)
+        return;
+    instance->apart |= node->call != NULL;
+    end(instance, node->function ? tsr_node_set_kernel(&instance->nodes, node, params) : TSR_REASON_GRAPH_NODE);
 }
 
 void tsr_instance_set_copy(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D *params)
@@ -270,6 +282,36 @@ void tsr_instance_set_set(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMSE
         end(instance, node->record.kind == TSR_LANE_SET ? tsr_node_set_set(node, params) : TSR_REASON_GRAPH_NODE);
 }
 
+void tsr_instance_set_batch(CUgraphExec exec, CUgraphNode handle, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (instance)
+        end(instance, node->action.kind == TSR_NODE_WRITES ? tsr_node_set_batch(node, params) : TSR_REASON_GRAPH_NODE);
+}
+
+/* Its library calls are as they were captured: all launches of each have been changed. */
+void tsr_instance_set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (instance)
+        end(instance, node->end ? tsr_nodes_set_child(&instance->nodes, node->record.stream, child, instance->version)
+                                : TSR_REASON_GRAPH_NODE);
+}
+
+void tsr_instance_set_action(CUgraphExec exec, CUgraphNode handle, const struct tsr_node_action *action)
+{
+    struct tsr_node *node;
+    struct tsr_instance *instance = begin(exec, handle, &node);
+    if (!instance)
+        return;
+    bool same = node->action.kind == action->kind;
+    if (same)
+        node->action = *action;
+    end(instance, same ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE);
+}
+
 void tsr_instance_switch(CUgraphExec exec, CUgraphNode handle, bool enabled)
 {
     struct tsr_node *node;
@@ -278,6 +320,7 @@ void tsr_instance_switch(CUgraphExec exec, CUgraphNode handle, bool enabled)
         instance->switched = true; /* the application's thread alone changes it */
     if (!(instance = begin(exec, handle, &node)))
         return;
+    instance->apart |= node->call != NULL;
     node->record.time = !enabled;
     end(instance, node->record.kind == TSR_LANE_SKIP ? TSR_REASON_GRAPH_NODE : TSR_REASON_NONE);
 }
@@ -291,6 +334,7 @@ static void leave_module(uint64_t key, void *value, void *module)
     for (size_t i = 0; i < instance->nodes.all.count && !uses; i++)
         uses = instance->nodes.all.data[i].function && instance->nodes.all.data[i].function->module == module;
     if (uses) {
+        tsr_parts_drop(instance);
         tsr_mirrors_drop(instance);
         empty(instance);
         instance->bound = true;

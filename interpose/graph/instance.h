@@ -38,6 +38,7 @@ struct tsr_instance {
     struct tsr_precedence precedence;
     uint64_t *by_handle; /* places of nodes, sorted by their handles */
     bool unnamed;        /* it answers to other handles than these */
+    bool apart;          /* a launch of a library call was changed alone: what was said of the call may not hold any more */
     bool switched;       /* a node may have been disabled: what an update makes of that is not known */
     bool bound;          /* it stays opaque, whatever becomes of its nodes */
 
@@ -64,8 +65,26 @@ struct tsr_instance {
     struct tsr_instance_stamp proved;
     const struct tsr_lane_client *proved_on; /* NULL: home */
 
+    /* It is cut (parts.h). */
+    struct {
+        bool asked; /* whether it is to be cut; what that depends on: */
+        struct tsr_instance_stamp looked;
+        uint64_t owners;
+        uint32_t count; /* 0: it is not cut */
+        struct tsr_instance **all;
+    } parts;
+    CUevent
+        end; /* of the last launch that no ticket stands for: it was not known what it touches, or home has done some of it; NULL: there was none */
+    bool ended;                    /* that was the last launch */
+    struct tsr_node_action action; /* of a part: that home does there, in the place of nodes */
+    CUgraphExec at_home;           /* of a part: that runs there; NULL: the application's own */
+
     struct tsr_function_record stands; /* for it, where rules and times are by function */
 };
+
+/* One without nodes, which nobody knows. NULL: no memory. */
+struct tsr_instance *tsr_instance_create(void);
+void tsr_instance_destroy(struct tsr_instance *instance);
 
 /* NULL: not known. */
 struct tsr_instance *tsr_instance_find(CUgraphExec exec);
@@ -80,6 +99,9 @@ void tsr_instance_forget(CUgraphExec exec);
 void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params);
 void tsr_instance_set_copy(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params);
 void tsr_instance_set_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params);
+void tsr_instance_set_batch(CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
+void tsr_instance_set_child(CUgraphExec exec, CUgraphNode node, CUgraph child);
+void tsr_instance_set_action(CUgraphExec exec, CUgraphNode node, const struct tsr_node_action *action);
 void tsr_instance_switch(CUgraphExec exec, CUgraphNode node, bool enabled);
 void tsr_instance_opaque(CUgraphExec exec);
 
@@ -96,6 +118,14 @@ static inline bool tsr_instance_same_stamp(const struct tsr_instance_stamp *one,
 
 /* Determines `known`, `touches` and `reason` anew if anything has changed. stream: that it is to be launched in. */
 void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place);
+
+/*
+ * What a node touches: the number of touches, which are in `few` or are valid until the thread asks again, after tsr_instance_look_locked.
+ * -1: it is not known.
+ */
+int32_t tsr_instance_node_touches(const struct tsr_instance *instance, uint32_t node, CUstream stream,
+                                  const struct tsr_stream_found *place, struct tsr_touch few[2],
+                                  const struct tsr_touch **touches);
 
 /*
  * Makes the lane's executor have the instance as it is now. *reason: why it cannot go there; NONE: it can. Errors: those of an executor

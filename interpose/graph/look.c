@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "calls/calls.h"
+#include "launch/captured_calls.h"
 #include "launch/launch.h"
 #include "launch/touches.h"
 #include "lane/functions.h"
@@ -21,12 +21,13 @@ struct tsr_instance_stamp tsr_instance_stamp_now(const struct tsr_instance *inst
                                        .modules = tsr_registry_epoch(),
                                        .functions = __atomic_load_n(&tsr_function_changes, __ATOMIC_ACQUIRE),
                                        .home_only = tsr_home_only_changes(),
-                                       .templates = published << 32 | distrusted};
+                                       .templates = published << 32 | (uint32_t)(distrusted + tsr_calls_distrusted())};
 }
 
-static bool add_kernel(struct tsr_union *all, uint32_t place, const struct tsr_node *node, CUstream stream,
-                       const struct tsr_stream_found *found)
+static const struct tsr_touches *kernel_touches(const struct tsr_instance *instance, const struct tsr_node *node,
+                                                CUstream stream, const struct tsr_stream_found *found)
 {
+    static const struct tsr_library_operands no_call = {.count = -1};
     const struct tsr_lane_record *record = &node->record;
     struct tsr_gathered gathered;
     gathered.done = true;
@@ -40,22 +41,34 @@ static bool add_kernel(struct tsr_union *all, uint32_t place, const struct tsr_n
                                 .stream = stream,
                                 .known = node->function,
                                 .gathered = &gathered,
+                                .call = node->call && !instance->apart ? &node->call->operands : &no_call,
                                 .place = *found};
-    const struct tsr_touches *touches = tsr_touches_of(&launch);
-    return touches && tsr_union_add(all, place, touches->all, touches->count);
+    return tsr_touches_of(&launch);
+}
+
+int32_t tsr_instance_node_touches(const struct tsr_instance *instance, uint32_t place, CUstream stream,
+                                  const struct tsr_stream_found *found, struct tsr_touch few[2],
+                                  const struct tsr_touch **touches)
+{
+    const struct tsr_node *node = &instance->nodes.all.data[place];
+    *touches = few;
+    if (node->record.time) /* disabled */
+        return 0;
+    if (node->record.kind != TSR_LANE_LAUNCH)
+        return (int32_t)tsr_node_touches(node, few);
+    const struct tsr_touches *all = kernel_touches(instance, node, stream, found);
+    *touches = all ? all->all : NULL;
+    return all ? (int32_t)all->count : -1;
 }
 
 /* False: what it touches is not known. */
 static bool add_node(struct tsr_union *all, const struct tsr_instance *instance, uint32_t place, CUstream stream,
                      const struct tsr_stream_found *found)
 {
-    const struct tsr_node *node = &instance->nodes.all.data[place];
-    struct tsr_touch touches[2];
-    if (node->record.time) /* disabled */
-        return true;
-    if (node->record.kind == TSR_LANE_LAUNCH)
-        return add_kernel(all, place, node, stream, found);
-    return tsr_union_add(all, place, touches, tsr_node_touches(node, touches));
+    struct tsr_touch few[2];
+    const struct tsr_touch *touches;
+    int32_t count = tsr_instance_node_touches(instance, place, stream, found, few, &touches);
+    return count >= 0 && tsr_union_add(all, place, touches, (uint32_t)count);
 }
 
 static bool find_touches(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)
@@ -99,13 +112,11 @@ void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, co
         return;
     instance->known = false;
     instance->reason = instance->nodes.reason;
-    if (instance->bound && !instance->reason)
-        instance->reason = TSR_REASON_GRAPH_NODE;
+    if ((instance->bound || instance->nodes.actions) && !instance->reason)
+        instance->reason = TSR_REASON_GRAPH_NODE; /* as a whole */
     if (instance->reason)
         return;
     instance->reason = TSR_REASON_RANGES;
-    if (tessera_library_call && tessera_library_call()) /* what is known of its launches would be the call's */
-        return;
     if (!is_in_its_context(instance, found) || is_still_unknown(instance, stream, found))
         return;
     instance->known = find_touches(instance, stream, found);

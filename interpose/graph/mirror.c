@@ -10,6 +10,7 @@
 #include "lane/functions.h"
 #include "lane/lane_client.h"
 #include "launch/attributes.h"
+#include "launch/captured_calls.h"
 #include "launch/launch.h"
 #include "memory/home_only.h"
 #include "object/session.h"
@@ -126,7 +127,7 @@ static CUresult examine_kernel(const struct tsr_node *node, struct tsr_lane_clie
     struct tsr_function_record *function = node->function;
     uint32_t number = tsr_lane_number(lane), bytes = tsr_node_block_bytes(node);
     CUresult result = CUDA_SUCCESS;
-    *reason = tsr_function_bound(function);
+    *reason = node->call && node->call->operands.other_gpus ? TSR_REASON_OTHER_GPUS : tsr_function_bound(function);
     if (!*reason)
         *reason = tsr_home_only_scan(node->data, bytes);
     if (!*reason && !tsr_function_is_fit(function, number))
@@ -149,6 +150,8 @@ static CUresult examine(const struct tsr_instance *instance, struct tsr_lane_cli
     for (size_t i = 0; i < instance->nodes.all.count && !*reason && result == CUDA_SUCCESS; i++)
         if (instance->nodes.all.data[i].record.kind == TSR_LANE_LAUNCH)
             result = examine_kernel(&instance->nodes.all.data[i], lane, reason);
+        else if (instance->nodes.all.data[i].record.kind == TSR_LANE_COPY) /* its addresses come first */
+            *reason = tsr_home_only_scan(instance->nodes.all.data[i].data, 2 * sizeof(uint64_t));
     return result;
 }
 

@@ -6,14 +6,17 @@
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "lane/functions.h"
+#include "launch/captured_calls.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
+#include "memory/memory.h"
 #include "object/parameters.h"
 #include "object/session.h"
 
 #define MOST_DEPTH 8u
 #define MOST_PITCH INT32_MAX
 #define MOST_ATTRIBUTES 8u
+#define MOST_OPERATIONS 256u /* as the driver's */
 
 /* Attributes of kernel nodes that executors are told. Others are hints; those that make a node something else are asked for separately. */
 static const CUkernelNodeAttrID told_attributes[] = {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
@@ -22,8 +25,10 @@ static const CUkernelNodeAttrID told_attributes[] = {CU_LAUNCH_ATTRIBUTE_COOPERA
 
 void tsr_nodes_fini(struct tsr_nodes *nodes)
 {
-    for (size_t i = 0; i < nodes->all.count; i++)
+    for (size_t i = 0; i < nodes->all.count; i++) {
         free(nodes->all.data[i].data);
+        tsr_captured_call_put(nodes->all.data[i].call);
+    }
     tsr_vec_fini(&nodes->all);
     tsr_vec_fini(&nodes->edges);
 }
@@ -88,6 +93,19 @@ static bool take_context(struct tsr_nodes *nodes, const CUDA_KERNEL_NODE_PARAMS 
     return true;
 }
 
+static void find_call(struct tsr_node *node)
+{
+    const struct tsr_lane_record *record = &node->record;
+    struct tsr_captured_shape shape = {.function = node->function,
+                                       .grid = {record->grid[0], record->grid[1], record->grid[2]},
+                                       .block = {record->block[0], record->block[1], record->block[2]},
+                                       .shared_bytes = record->shared_bytes,
+                                       .bytes = tsr_node_block_bytes(node),
+                                       .parameters = node->data};
+    tsr_captured_call_put(node->call);
+    node->call = tsr_captured_call_get(&shape);
+}
+
 static enum tsr_reason set_kernel(struct tsr_nodes *nodes, struct tsr_node *node, const CUDA_KERNEL_NODE_PARAMS *params,
                                   const CUlaunchAttribute *attributes, uint32_t count)
 {
@@ -127,6 +145,8 @@ static enum tsr_reason set_kernel(struct tsr_nodes *nodes, struct tsr_node *node
                                             .param_bytes = kept};
     node->function = of;
     node->launched = (CUfunction)handle;
+    node->by_kernel = handle != (const void *)params->func;
+    find_call(node);
     return TSR_REASON_NONE;
 }
 
@@ -146,9 +166,16 @@ static bool is_shared(uint64_t address, uint64_t pitch, uint64_t width, uint64_t
     return tsr_arena_holds(address, bytes) && tsr_bounds_allow(address, bytes);
 }
 
-static bool on_device(CUmemorytype type)
+/* Whether executors have it at that address; the host's page-locked memory too. */
+static bool is_there(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height)
 {
-    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+    return is_shared(address, pitch, width, height) || tsr_host_is_shared(address, (height - 1) * pitch + width);
+}
+
+static bool find_side(CUmemorytype type, CUdeviceptr device, const void *host, uint64_t *base)
+{
+    *base = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
+    return type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
 static bool are_rows(uint64_t x, uint64_t width, uint64_t height, uint64_t pitch)
@@ -158,20 +185,24 @@ static bool are_rows(uint64_t x, uint64_t width, uint64_t height, uint64_t pitch
 
 enum tsr_reason tsr_node_set_copy(struct tsr_node *node, const CUDA_MEMCPY3D *from)
 {
+    uint64_t to, source;
+    bool known = find_side(from->dstMemoryType, from->dstDevice, from->dstHost, &to) &&
+                 find_side(from->srcMemoryType, from->srcDevice, from->srcHost, &source);
+    if (!known)
+        return TSR_REASON_GRAPH_NODE;
     struct tsr_lane_copy what = {
-        .to = from->dstDevice + from->dstY * from->dstPitch + from->dstXInBytes,
-        .from = from->srcDevice + from->srcY * from->srcPitch + from->srcXInBytes,
+        .to = to + from->dstY * from->dstPitch + from->dstXInBytes,
+        .from = source + from->srcY * from->srcPitch + from->srcXInBytes,
         .to_pitch = from->dstPitch,
         .from_pitch = from->srcPitch,
         .width = from->WidthInBytes,
         .height = from->Height ? from->Height : 1,
     };
     bool flat = from->Depth <= 1 && !from->srcZ && !from->dstZ && !from->srcLOD && !from->dstLOD;
-    if (!flat || !on_device(from->srcMemoryType) || !on_device(from->dstMemoryType) || !what.width ||
-        !are_rows(from->srcXInBytes, what.width, what.height, what.from_pitch) ||
+    if (!flat || !what.width || !are_rows(from->srcXInBytes, what.width, what.height, what.from_pitch) ||
         !are_rows(from->dstXInBytes, what.width, what.height, what.to_pitch) ||
-        !is_shared(what.to, what.to_pitch, what.width, what.height) ||
-        !is_shared(what.from, what.from_pitch, what.width, what.height))
+        !is_there(what.to, what.to_pitch, what.width, what.height) ||
+        !is_there(what.from, what.from_pitch, what.width, what.height))
         return TSR_REASON_GRAPH_NODE;
     node->record.kind = TSR_LANE_COPY;
     return put(node, &what, sizeof what) ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
@@ -192,6 +223,14 @@ enum tsr_reason tsr_node_set_set(struct tsr_node *node, const CUDA_MEMSET_NODE_P
         return TSR_REASON_GRAPH_NODE;
     node->record.kind = TSR_LANE_SET;
     return put(node, &what, sizeof what) ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
+bool tsr_node_same_attributes(const struct tsr_node *one, const struct tsr_node *other)
+{
+    uint32_t count, others;
+    const CUlaunchAttribute *attributes = tsr_node_attributes(one, &count);
+    const CUlaunchAttribute *other_attributes = tsr_node_attributes(other, &others);
+    return count == others && (!count || memcmp(attributes, other_attributes, count * sizeof attributes[0]) == 0);
 }
 
 static struct tsr_touch rows_touch(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height, bool writes)
@@ -258,6 +297,50 @@ static enum tsr_reason read_set(struct tsr_node *node)
     return result == CUDA_SUCCESS ? tsr_node_set_set(node, &params) : TSR_REASON_GRAPH_NODE;
 }
 
+static bool writes_alone(const CUstreamBatchMemOpParams *operation)
+{
+    return operation->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || operation->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+}
+
+enum tsr_reason tsr_node_set_batch(struct tsr_node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+    bool fit = params->count && params->count <= MOST_OPERATIONS && !params->flags;
+    for (unsigned i = 0; i < params->count && fit; i++)
+        fit = writes_alone(&params->paramArray[i]);
+    node->action.kind = TSR_NODE_WRITES;
+    node->action.count = params->count;
+    return fit && put(node, params->paramArray, params->count * sizeof params->paramArray[0]) ? TSR_REASON_NONE
+                                                                                              : TSR_REASON_GRAPH_NODE;
+}
+
+static enum tsr_reason read_batch(struct tsr_nodes *out, struct tsr_node *node)
+{
+    CUDA_BATCH_MEM_OP_NODE_PARAMS params = {0};
+    out->actions++;
+    return tsr_real.cuGraphBatchMemOpNodeGetParams(node->handle, &params) == CUDA_SUCCESS ? tsr_node_set_batch(node, &params)
+                                                                                          : TSR_REASON_GRAPH_NODE;
+}
+
+static enum tsr_reason read_action(struct tsr_nodes *out, struct tsr_node *node, CUgraphNodeType type)
+{
+    CUresult result;
+    switch (type) {
+    case CU_GRAPH_NODE_TYPE_HOST:
+        node->action.kind = TSR_NODE_CALLS;
+        result = tsr_real.cuGraphHostNodeGetParams(node->handle, &node->action.host);
+        break;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        node->action.kind = TSR_NODE_RECORDS;
+        result = tsr_real.cuGraphEventRecordNodeGetEvent(node->handle, &node->action.event);
+        break;
+    default:
+        node->action.kind = TSR_NODE_WAITS;
+        result = tsr_real.cuGraphEventWaitNodeGetEvent(node->handle, &node->action.event);
+    }
+    out->actions++;
+    return result == CUDA_SUCCESS ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
 /* Between an empty node, which is there already, and another one: the child's last place is where its followers begin. */
 static enum tsr_reason read_child(struct tsr_nodes *out, uint32_t begin, uint32_t depth)
 {
@@ -280,6 +363,7 @@ static enum tsr_reason read_child(struct tsr_nodes *out, uint32_t begin, uint32_
     for (uint32_t i = (uint32_t)first; added && i < end; i++)
         added = (follows[i - first] || add_edge(out, begin, i)) && (leads[i - first] || add_edge(out, i, end));
     free(follows);
+    out->all.data[begin].end = end;
     return added ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
 }
 
@@ -298,6 +382,12 @@ static enum tsr_reason read_node(struct tsr_nodes *out, uint32_t place, uint32_t
         return read_set(node);
     case CU_GRAPH_NODE_TYPE_EMPTY:
         return TSR_REASON_NONE;
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+        return read_action(out, node, type);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return read_batch(out, node);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         return read_child(out, place, depth);
     default:
@@ -389,4 +479,62 @@ void tsr_nodes_read(CUgraph graph, struct tsr_nodes *out)
 {
     *out = (struct tsr_nodes){0};
     out->reason = read_graph(graph, out, 0);
+}
+
+/* ---- a child graph that changes ---- */
+
+/* Its edges without those of its begin and end, from the `at`th on; NULL: there are no more. */
+static const struct tsr_lane_edge *next_inside(const struct tsr_nodes *nodes, uint32_t begin, size_t *at)
+{
+    uint32_t end = nodes->all.data[begin].end;
+    for (; *at < nodes->edges.count; ++*at) {
+        const struct tsr_lane_edge *edge = &nodes->edges.data[*at];
+        if (edge->from > begin && edge->from < end && edge->to > begin && edge->to < end)
+            return &nodes->edges.data[(*at)++];
+    }
+    return NULL;
+}
+
+/* Nodes and edges in the same order: which of them is which is clear. */
+static bool is_like_child(const struct tsr_nodes *nodes, uint32_t begin, const struct tsr_nodes *child)
+{
+    const struct tsr_lane_edge *edge;
+    size_t at = 0, number = 0;
+    bool same = child->all.count + begin + 1 == nodes->all.data[begin].end;
+    for (size_t i = 0; i < child->all.count && same; i++) {
+        const struct tsr_node *old = &nodes->all.data[begin + 1 + i], *node = &child->all.data[i];
+        same = old->record.kind == node->record.kind && old->action.kind == node->action.kind &&
+               tsr_node_same_attributes(old, node);
+    }
+    while (same && (edge = next_inside(nodes, begin, &at))) {
+        same = number < child->edges.count && edge->from == begin + 1 + child->edges.data[number].from &&
+               edge->to == begin + 1 + child->edges.data[number].to;
+        number++;
+    }
+    return same && number == child->edges.count;
+}
+
+/* All but what it is called by, and where it is; `from` gets what was there. */
+static void exchange(struct tsr_node *node, struct tsr_node *from, uint64_t version)
+{
+    struct tsr_node was = *node;
+    *node = *from;
+    *from = was;
+    node->handle = was.handle;
+    node->record.stream = was.record.stream;
+    node->record.time = was.record.time;
+    node->end = was.end;
+    node->changed = version;
+}
+
+enum tsr_reason tsr_nodes_set_child(struct tsr_nodes *nodes, uint32_t place, CUgraph graph, uint64_t version)
+{
+    struct tsr_nodes child;
+    tsr_nodes_read(graph, &child);
+    bool same = !child.reason && (!child.context || child.context == nodes->context) && is_like_child(nodes, place, &child);
+    for (size_t i = 0; i < child.all.count && same; i++)
+        exchange(&nodes->all.data[place + 1 + i], &child.all.data[i], version);
+    enum tsr_reason reason = child.reason ? child.reason : same ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+    tsr_nodes_fini(&child);
+    return reason;
 }

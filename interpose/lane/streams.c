@@ -248,6 +248,7 @@ static void release_slot(struct tsr_stream *stream)
 static void forget_locked(struct tsr_stream *stream)
 {
     __atomic_store_n(&stream->live, false, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&stream->generation, 1, __ATOMIC_RELEASE);
     __atomic_add_fetch(&epoch, 1, __ATOMIC_RELEASE);
     if (stream->kind == TSR_STREAM_BLOCKING || stream->kind == TSR_STREAM_FREE)
         tsr_map_remove(&by_handle, (uint64_t)(uintptr_t)stream->handle);

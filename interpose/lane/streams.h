@@ -21,6 +21,7 @@
 #include "object/assigned.h"
 
 struct tsr_lane_client;
+struct tsr_staging;
 struct tsr_ticket_queue;
 
 enum tsr_stream_kind {
@@ -67,13 +68,17 @@ struct tsr_stream {
     uint32_t unsignalled;          /* of these: has work after the last signal */
     uint32_t forked;               /* of these: already waits for all work at home that its work must come after */
     uint64_t signalled[TSR_LANES]; /* lock; the last signal of lanes that are away and not among `unsignalled` */
+    uint64_t
+        fork_values[TSR_LANES]; /* lock; by lane: the last fence at home for which the strand there waits since it forked */
     uint32_t joins; /* atomic, written under the lock; how often its strands were joined: later work comes after all of them */
     struct tsr_ticket_queue *queue; /* lock; its queue of tickets (memory/tickets.h); NULL: not known */
     struct tsr_stream_marks *marks; /* lock; by strand; NULL: there have not been any */
     uint32_t marks_slot;            /* lock */
     CUstream aside;                 /* lock; of ours: its events are recorded there (order/aside.h); NULL: not made yet */
     CUevent aside_mark;
-    bool aside_used; /* since the stream last waited for it */
+    bool aside_used;             /* since the stream last waited for it */
+    struct tsr_staging *staging; /* lock; of its pulls (memory/staging.h), which checks the generation; NULL: none */
+    uint64_t generation;         /* atomic; another one whenever the record is used again */
     struct tsr_assigned assigned;
 };
 

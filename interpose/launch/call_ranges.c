@@ -6,6 +6,7 @@
 #include "calls/calls.h"
 
 static uint64_t distrusted[TSR_LIBRARY_CALLS_MOST / 64]; /* atomic words; bit n: entry point n */
+static uint32_t distrusted_count;                        /* atomic */
 
 void tsr_call_ranges_start(void)
 {
@@ -40,9 +41,9 @@ static uint64_t *distrust_of(uint32_t call, uint64_t *bit)
     return &distrusted[call / 64 % (TSR_LIBRARY_CALLS_MOST / 64)];
 }
 
-static bool is_distrusted(void)
+static bool is_distrusted(uint32_t call)
 {
-    uint64_t bit, *word = distrust_of(tessera_library_call ? tessera_library_call() : 0, &bit);
+    uint64_t bit, *word = distrust_of(call, &bit);
     return __atomic_load_n(word, __ATOMIC_RELAXED) & bit;
 }
 
@@ -50,6 +51,22 @@ void tsr_call_ranges_distrust(void)
 {
     uint64_t bit, *word = distrust_of(tessera_library_call ? tessera_library_call() : 0, &bit);
     __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&distrusted_count, 1, __ATOMIC_RELEASE);
+}
+
+uint32_t tsr_calls_distrusted(void)
+{
+    return __atomic_load_n(&distrusted_count, __ATOMIC_ACQUIRE);
+}
+
+struct tsr_library_operands tsr_library_operands_now(void)
+{
+    struct tsr_library_operands now = {.count = -1, .why = "no marks of library calls are loaded"};
+    if (tessera_library_call)
+        now.call = tessera_library_call();
+    if (tessera_library_operands)
+        now.count = tessera_library_operands(&now.ranges, &now.other_gpus, &now.why);
+    return now;
 }
 
 /* ---- combined with the function's template ---- */
@@ -146,17 +163,13 @@ static void add_outputs(const struct operands *operands, struct tsr_access_resul
     }
 }
 
-void tsr_call_ranges_refine(const struct tsr_access_launch *launch, struct tsr_access_result *result)
+void tsr_call_ranges_refine(const struct tsr_library_operands *call, const struct tsr_access_launch *launch,
+                            struct tsr_access_result *result)
 {
-    struct operands operands = {.launch = launch};
-    const char *why;
-    uint32_t others = 0, kept = 0, whole = 0, before = result->count;
-    int32_t count = -1;
-    if (tessera_library_call && tessera_library_call() && !is_distrusted())
-        count = tessera_library_operands(&operands.ranges, &others, &why);
-    if (count <= 0 || result->level == TSR_LEVEL_UNKNOWN)
+    struct operands operands = {.launch = launch, .ranges = call->ranges, .count = (uint32_t)call->count};
+    uint32_t kept = 0, whole = 0, before = result->count;
+    if (!call->call || is_distrusted(call->call) || call->count <= 0 || result->level == TSR_LEVEL_UNKNOWN)
         return;
-    operands.count = (uint32_t)count;
     for (uint32_t i = 0; i < before; i++)
         if (result->ranges[i].whole && result->ranges[i].symbol < 0 && result->ranges[i].last >= result->ranges[i].first)
             narrow(&operands, result, i);
@@ -171,22 +184,20 @@ void tsr_call_ranges_refine(const struct tsr_access_launch *launch, struct tsr_a
         result->level = TSR_LEVEL_INTERVALS;
 }
 
-void tsr_call_ranges(const struct tsr_access_launch *launch, struct tsr_access_result *result, bool *other_gpus)
+void tsr_call_ranges(const struct tsr_library_operands *call, const struct tsr_access_launch *launch,
+                     struct tsr_access_result *result)
 {
-    const struct tsr_access_range *ranges = NULL;
-    const char *why = "no marks of library calls are loaded";
-    uint32_t others = 0;
-    int32_t count = tessera_library_operands ? tessera_library_operands(&ranges, &others, &why) : -1;
     result->count = result->whys = result->remembered = result->steps = 0;
     result->level = TSR_LEVEL_FULL;
-    *other_gpus = others;
-    if (count < 0 || (uint32_t)count > result->capacity || is_distrusted()) {
-        unknown(result, count < 0 ? why : is_distrusted() ? "it was found wrong" : "more operands than there is room for");
+    if (call->count < 0 || (uint32_t)call->count > result->capacity || is_distrusted(call->call)) {
+        unknown(result, call->count < 0             ? call->why
+                        : is_distrusted(call->call) ? "it was found wrong"
+                                                    : "more operands than there is room for");
         return;
     }
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = 0; i < call->count; i++) {
         struct tsr_access_range *range = &result->ranges[result->count++];
-        *range = ranges[i];
+        *range = call->ranges[i];
         if (!bounded(range, launch)) {
             unknown(result, "an operand outside of every allocation");
             return;

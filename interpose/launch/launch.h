@@ -18,6 +18,7 @@
 #include "launch/attributes.h"
 #include "object/parameters.h"
 
+struct tsr_library_operands;
 struct tsr_function_record;
 struct tsr_lane_client;
 struct tsr_session;
@@ -45,11 +46,12 @@ struct tsr_launch {
     void **params, **extra;
     const CUlaunchAttribute *attributes;
     uint32_t attribute_count;
-    struct tsr_function_record *known; /* NULL: a handle that the shim has not seen */
-    struct tsr_gathered *gathered;     /* ask tsr_launch_gather; NULL: nobody will */
-    struct tsr_session *session;       /* NULL: there is no policy. If there is one: */
-    struct tsr_stream_found place;     /* while launches may leave: the record of the stream */
-    bool captured;                     /* goes into a graph */
+    struct tsr_function_record *known;       /* NULL: a handle that the shim has not seen */
+    struct tsr_gathered *gathered;           /* ask tsr_launch_gather; NULL: nobody will */
+    struct tsr_session *session;             /* NULL: there is no policy. If there is one: */
+    struct tsr_stream_found place;           /* while launches may leave: the record of the stream */
+    bool captured;                           /* goes into a graph */
+    const struct tsr_library_operands *call; /* what its library call says of it; NULL: ask the thread's */
     enum { TSR_TOUCHES_UNASKED, TSR_TOUCHES_KNOWN, TSR_TOUCHES_ANYTHING } touches; /* touches.h */
 
     /* The decision. */

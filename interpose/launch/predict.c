@@ -68,9 +68,14 @@ static uint32_t home(void)
     return tsr_session()->policy->home;
 }
 
-bool tsr_is_predictable(struct tsr_function_record *function)
+static bool is_in_call(const struct tsr_launch *launch)
 {
-    return tsr_template_find(&function->template, home()) || (tessera_library_call && tessera_library_call());
+    return launch->call ? launch->call->call : tessera_library_call && tessera_library_call();
+}
+
+bool tsr_is_predictable(const struct tsr_launch *launch)
+{
+    return tsr_template_find(&launch->known->template, home()) || is_in_call(launch);
 }
 
 static int allocation(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
@@ -194,6 +199,7 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
                                       .allocation = allocation,
                                       .tensor = tensor};
     struct tsr_access_result result = {.ranges = out->ranges, .capacity = TSR_PREDICTED_RANGES, .level = TSR_LEVEL_UNKNOWN};
+    struct tsr_library_operands call = launch->call ? *launch->call : tsr_library_operands_now();
     uint32_t template_bytes;
     const struct tsr_access_template *template = tsr_function_template(function, home(), &template_bytes);
     struct tsr_access *access = tsr_evaluator_of(&function->template, template, template_bytes);
@@ -203,16 +209,15 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
         tsr_access_evaluate(access, &asked, room, TSR_ACCESS_SCRATCH_BYTES, &result);
         if (__builtin_expect(!result.remembered, 0))
             note_shape(launch, TSR_SHAPES_OF_FUNCTION);
-        tsr_call_ranges_refine(&asked, &result);
+        tsr_call_ranges_refine(&call, &asked, &result);
         out->source = template->tier == TSR_ACCESS_PTX ? TSR_SOURCE_PTX : TSR_SOURCE_MACHINE_CODE;
     }
     if (result.level == TSR_LEVEL_UNKNOWN) {
-        bool other_gpus;
-        tsr_call_ranges(&asked, &result, &other_gpus);
+        tsr_call_ranges(&call, &asked, &result);
         out->source = TSR_SOURCE_LIBRARY;
     }
     out->count = result.count;
-    out->in_call = tessera_library_call && tessera_library_call();
+    out->in_call = call.call;
     if (result.level == TSR_LEVEL_UNKNOWN)
         out->source = TSR_SOURCE_NONE;
 }

@@ -24,8 +24,8 @@ struct tsr_prediction {
     struct tsr_access_range ranges[TSR_PREDICTED_RANGES];
 };
 
-/* Whether something is known of the function, or the thread is in a library call. Takes no lock. */
-bool tsr_is_predictable(struct tsr_function_record *function);
+/* Whether something is known of the launch's function, or it is in a library call. Takes no lock. */
+bool tsr_is_predictable(const struct tsr_launch *launch);
 
 /* For a launch whose function is known, and whose parameters have been gathered. Takes no lock, except for the first launches of a function. */
 void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out);

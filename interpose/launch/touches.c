@@ -31,7 +31,7 @@ static bool find(const struct tsr_launch *launch, struct tsr_touches *out)
 {
     struct tsr_prediction prediction;
     out->count = 0;
-    if (!tsr_is_predictable(launch->known)) {
+    if (!tsr_is_predictable(launch)) {
         tsr_predict_later(launch);
         return false;
     }

@@ -15,6 +15,13 @@ struct tsr_region {
     struct tsr_region *free; /* memory lock; next one that can be used again */
 };
 
+/* A table of a page. One without a range is no page's, but a look-up may have it in hand: all it finds there is valid at any time. */
+struct tsr_address_units {
+    struct tsr_region *region[PAGE_UNITS]; /* atomic */
+    uint32_t used;                         /* memory lock; units that lead to a range */
+    struct tsr_address_units *free;        /* memory lock; next one that can be used again */
+};
+
 struct tsr_address_page *tsr_address_leaves[1u << (TSR_ADDRESS_TOP_SHIFT - TSR_ADDRESS_LEAF_SHIFT)];
 
 uint64_t tsr_address_changes;
@@ -22,6 +29,7 @@ uint64_t tsr_address_changes;
 static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; /* adding leaves */
 static uint32_t lowest_leaf = UINT32_MAX, highest_leaf;     /* growing; of those that there are */
 static struct tsr_region *unused;                           /* memory lock */
+static struct tsr_address_units *unused_units;              /* memory lock; empty */
 
 /* ---- looking ---- */
 
@@ -30,8 +38,8 @@ static struct tsr_region *region_at(const struct tsr_address_page *page, uint64_
     struct tsr_region *region = __atomic_load_n(&page->region, __ATOMIC_ACQUIRE);
     if (region)
         return region;
-    struct tsr_region **units = __atomic_load_n(&page->units, __ATOMIC_ACQUIRE);
-    return units ? __atomic_load_n(&units[address % PAGE_BYTES / UNIT_BYTES], __ATOMIC_ACQUIRE) : NULL;
+    const struct tsr_address_units *units = __atomic_load_n(&page->units, __ATOMIC_ACQUIRE);
+    return units ? __atomic_load_n(&units->region[address % PAGE_BYTES / UNIT_BYTES], __ATOMIC_ACQUIRE) : NULL;
 }
 
 static void read_region(const struct tsr_region *region, uint64_t *begin, uint64_t *end)
@@ -110,6 +118,43 @@ void tsr_address_clear_flag(uint64_t address, uint64_t bytes, enum tsr_address_f
     }
 }
 
+static struct tsr_address_units *take_units(void)
+{
+    struct tsr_address_units *units = unused_units;
+    if (units)
+        unused_units = units->free;
+    return units ? units : calloc(1, sizeof *units);
+}
+
+static void give_units(struct tsr_address_page *page)
+{
+    struct tsr_address_units *units = page->units;
+    __atomic_store_n(&page->units, NULL, __ATOMIC_RELEASE);
+    units->free = unused_units;
+    unused_units = units;
+}
+
+/* Bytes of one page, which it may share. False: no memory. */
+static bool point_units(struct tsr_address_page *page, uint64_t begin, uint64_t end, struct tsr_region *region)
+{
+    if (!page->units && region) {
+        struct tsr_address_units *units = take_units();
+        if (!units)
+            return false;
+        __atomic_store_n(&page->units, units, __ATOMIC_RELEASE);
+    }
+    struct tsr_address_units *units = page->units;
+    for (uint64_t at = begin; units && at < end; at += UNIT_BYTES) {
+        struct tsr_region **unit = &units->region[at % PAGE_BYTES / UNIT_BYTES];
+        units->used += region != NULL;
+        units->used -= *unit != NULL;
+        __atomic_store_n(unit, region, __ATOMIC_RELEASE);
+    }
+    if (units && !units->used)
+        give_units(page);
+    return true;
+}
+
 /* Lets [begin, end) lead to the region (NULL: nowhere). False: no memory; part of it may. */
 static bool point(uint64_t begin, uint64_t end, bool shares, struct tsr_region *region)
 {
@@ -121,18 +166,10 @@ static bool point(uint64_t begin, uint64_t end, bool shares, struct tsr_region *
             return false;
         if (!page)
             continue;
-        if (!shares || next - at == PAGE_BYTES) {
+        if (!shares || next - at == PAGE_BYTES)
             __atomic_store_n(&page->region, region, __ATOMIC_RELEASE);
-            continue;
-        }
-        if (!page->units && region) {
-            struct tsr_region **units = calloc(PAGE_UNITS, sizeof *units);
-            if (!units)
-                return false;
-            __atomic_store_n(&page->units, units, __ATOMIC_RELEASE);
-        }
-        for (uint64_t unit = at; page->units && unit < next; unit += UNIT_BYTES)
-            __atomic_store_n(&page->units[unit % PAGE_BYTES / UNIT_BYTES], region, __ATOMIC_RELEASE);
+        else if (!point_units(page, at, next, region))
+            return false;
     }
     return true;
 }
@@ -252,8 +289,8 @@ static void give_regions(const struct tsr_address_page *page)
     if (page->region && page->region->end)
         give_region(page->region);
     for (uint32_t unit = 0; page->units && unit < PAGE_UNITS; unit++)
-        if (page->units[unit] && page->units[unit]->end)
-            give_region(page->units[unit]);
+        if (page->units->region[unit] && page->units->region[unit]->end)
+            give_region(page->units->region[unit]);
 }
 
 void tsr_address_forget(void)
@@ -270,6 +307,11 @@ void tsr_address_forget(void)
         struct tsr_region *next = unused->free;
         free(unused);
         unused = next;
+    }
+    while (unused_units) {
+        struct tsr_address_units *next = unused_units->free;
+        free(unused_units);
+        unused_units = next;
     }
     count_change();
 }

@@ -3,8 +3,9 @@
  * contains the address: an allocation of the application, or adjacent mappings of its own.
  *
  * Code that allocates and frees, or maps and unmaps, updates the map, one thread at a time for each kind of change (under the memory lock; home_only.c has a lock of its own
- * for its flag). Look-ups take no lock: tables and ranges are never freed, ranges are reused, and each range has a version number that is odd
- * while it changes (a seqlock). A look-up during a change sees the state before it or after it.
+ * for its flag). Look-ups take no lock: tables and ranges are never freed but used again, and each range has a version number that is odd
+ * while it changes (a seqlock). A look-up during a change sees the state before it or after it: a range that does not contain the address, which
+ * it met in a table that now is another page's, makes it look again.
  */
 #ifndef TSR_MEMORY_ADDRESS_MAP_H
 #define TSR_MEMORY_ADDRESS_MAP_H
@@ -26,11 +27,12 @@ enum tsr_address_flag {
 extern uint64_t tsr_address_changes __attribute__((visibility("hidden"))); /* atomic; of ranges so far */
 
 struct tsr_region;
+struct tsr_address_units;
 
 struct tsr_address_page {
-    uint32_t flags;            /* atomic */
-    struct tsr_region *region; /* atomic; that the whole page, or what there is of it, lies in */
-    struct tsr_region **units; /* atomic; else of each 512 bytes; NULL: none */
+    uint32_t flags;                  /* atomic */
+    struct tsr_region *region;       /* atomic; that the whole page, or what there is of it, lies in */
+    struct tsr_address_units *units; /* atomic; else of each 512 bytes; NULL: none, no range lies in the page with others */
 };
 
 extern struct tsr_address_page *tsr_address_leaves[1u << (TSR_ADDRESS_TOP_SHIFT - TSR_ADDRESS_LEAF_SHIFT)]

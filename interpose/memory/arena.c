@@ -210,8 +210,10 @@ CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
 
 void tsr_arena_unmap(struct tsr_extent *extent)
 {
+    uint64_t bytes = tsr_arena_bytes(extent);
     drop_rest(extent);
     drop(extent);
+    tsr_bounds_unmapped(extent->address, bytes);
     if (plan.follows)
         tsr_heat_clear(extent->address, extent->bytes);
     tsr_blocks_give(&space, extent->block, TSR_BLOCKS_FREE);

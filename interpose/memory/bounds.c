@@ -132,6 +132,28 @@ void tsr_bounds_remove(CUdeviceptr address)
     name_in_pages(&allocation, 0);
 }
 
+static bool has_starts(uint64_t page)
+{
+    const uint64_t *starts = table->starts + page * TSR_BOUNDS_PAGE_WORDS;
+    for (uint64_t word = 0; word < TSR_BOUNDS_PAGE_WORDS; word++)
+        if (__atomic_load_n(&starts[word], __ATOMIC_ACQUIRE))
+            return true;
+    return false;
+}
+
+/* Some of it may still have bounds, if the stream that freed it has not come to that. */
+void tsr_bounds_unmapped(CUdeviceptr address, uint64_t bytes)
+{
+    if (mode != EXACT)
+        return;
+    uint64_t first = (address - TSR_ARENA_ADDRESS) / TSR_BOUNDS_PAGE, page = first, end = first + bytes / TSR_BOUNDS_PAGE;
+    while (page < end && !has_starts(page))
+        page++;
+    if (page == end)
+        madvise(&table->bytes[first * TSR_BOUNDS_PAGE / TSR_BOUNDS_UNIT], bytes / TSR_BOUNDS_UNIT * sizeof *table->bytes,
+                MADV_REMOVE);
+}
+
 static void unlink_locked(struct tsr_bounds_leaving *leaving)
 {
     *leaving->from = leaving->next;

@@ -27,6 +27,9 @@ void tsr_bounds_add(CUdeviceptr address, uint64_t bytes);
 /* Also without the lock. Nothing happens if the address begins none. */
 void tsr_bounds_remove(CUdeviceptr address);
 
+/* What was mapped there, whole pages, is gone: the table takes no memory for it any more. */
+void tsr_bounds_unmapped(CUdeviceptr address, uint64_t bytes);
+
 /*
  * Of an allocation that a stream frees: it keeps its bounds until the stream has come to that. Then tsr_bounds_leave, without the lock, with
  * what tsr_bounds_leave_later gave (NULL: no memory, and nothing is to be left).

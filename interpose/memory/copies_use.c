@@ -16,6 +16,7 @@
 #include "memory/pairs.h"
 #include "memory/pull_seen.h"
 #include "memory/relay.h"
+#include "memory/staging.h"
 #include "object/session.h"
 
 #define CELLS_PER_TOUCH 2u /* that a touch may add to a directory; twice as many if an extent's beginning cuts its rows */
@@ -41,6 +42,9 @@ struct inquiry {
     struct tsr_broadcast broadcast; /* to other copies than the use's own */
     const struct tsr_survey_of *survey_of;
     struct tsr_survey *survey;
+    uint64_t guards[TSR_STRANDS]; /* by strand: up to which number its pulls must have been made */
+    struct tsr_staging_use staging;
+    uint64_t staged;        /* bytes */
     struct tsr_relay relay; /* for pulls from GPUs whose memory this one cannot access */
     CUresult result;
 };
@@ -49,19 +53,29 @@ struct inquiry {
 static bool note_tie(struct inquiry *inquiry, uint64_t ticket)
 {
     uint32_t strand = tsr_ticket_other_strand_locked(&inquiry->waits.asker, ticket);
-    if (strand == TSR_STRANDS || !inquiry->hold || tsr_ticket_is_tied_locked(&inquiry->waits.asker, ticket))
+    if (strand == TSR_STRANDS || !inquiry->hold)
         return strand < TSR_STRANDS;
     uint64_t number = tsr_ticket_number_of_locked(ticket);
+    if (inquiry->staging.needs[strand] < number)
+        inquiry->staging.needs[strand] = number;
+    if (tsr_ticket_is_tied_locked(&inquiry->waits.asker, ticket))
+        return true;
     inquiry->ties |= 1u << strand;
     if (inquiry->tied[strand] < number)
         inquiry->tied[strand] = number;
     return true;
 }
 
-/* Different streams are ordered by the program, and each strand is in order in itself: only strands of one stream need this. */
+/* What the strand's pulls read is overwritten. Different streams are ordered by the program: only strands of one stream need this. */
 static void note_guard(void *context, uint64_t ticket)
 {
-    note_tie(context, ticket);
+    struct inquiry *inquiry = context;
+    uint32_t strand = tsr_ticket_other_strand_locked(&inquiry->waits.asker, ticket);
+    if (strand == TSR_STRANDS || !inquiry->hold || tsr_ticket_is_tied_locked(&inquiry->waits.asker, ticket))
+        return;
+    uint64_t number = tsr_ticket_number_of_locked(ticket);
+    if (inquiry->guards[strand] < number)
+        inquiry->guards[strand] = number;
 }
 
 static void note_wait(void *context, uint64_t ticket)
@@ -152,6 +166,8 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
         struct tsr_relay_pull relayed = {
             .to = to, .from = from, .bytes = bytes / rows, .rows = rows, .stride = pull->stride, .time = seen.time};
         result = relay_pull(inquiry, &relayed, pull->from);
+    } else if ((result = tsr_staging_pull(&inquiry->staging, pull, from, to, seen.time)) != CUDA_ERROR_NOT_SUPPORTED) {
+        inquiry->staged += bytes;
     } else if (use->lane) {
         struct tsr_lane_copy what = {.to = to,
                                      .from = from,
@@ -474,6 +490,19 @@ static void fill_proof_locked(struct inquiry *inquiry)
     each_locked(inquiry, no_ticket(inquiry), remember_locked);
 }
 
+/* The strand's pulls, or the first steps of those that are staged, come before. */
+static void guard_locked(struct inquiry *inquiry, struct tsr_stream *stream, uint32_t strand)
+{
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    uint64_t number = tsr_staging_guard(stream, asker->strand, strand, inquiry->guards[strand], &inquiry->result);
+    uint64_t ticket = (uint64_t)(asker->queue + strand) << TSR_TICKET_SHIFT | number;
+    if (!number || tsr_ticket_is_tied_locked(asker, ticket))
+        return;
+    inquiry->ties |= 1u << strand;
+    if (inquiry->tied[strand] < number)
+        inquiry->tied[strand] = number;
+}
+
 /* Memory without a directory that strands of the stream share is used in stream order. */
 static void tie_locked(struct inquiry *inquiry)
 {
@@ -490,6 +519,8 @@ static void tie_locked(struct inquiry *inquiry)
             note_tie(inquiry, (uint64_t)(asker->queue + strand) << TSR_TICKET_SHIFT | number);
     }
     for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->result == CUDA_SUCCESS; strand++) {
+        if (inquiry->guards[strand])
+            guard_locked(inquiry, stream, strand);
         if (!(inquiry->ties >> strand & 1))
             continue;
         inquiry->result = tsr_tickets_tie_locked(asker, stream, strand, inquiry->tied[strand]);
@@ -556,6 +587,20 @@ static void add_lanes_locked(struct inquiry *inquiry)
             add_lane_locked(inquiry, session->lanes[i]);
 }
 
+/* Its pulls may be staged. */
+static void begin_staging_locked(struct inquiry *inquiry, uint64_t ticket)
+{
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    struct tsr_staging_use *staging = &inquiry->staging;
+    if (tsr_tickets.strands == 1 || asker->own || !inquiry->hold || inquiry->use->everything)
+        return;
+    staging->stream = inquiry->hold->stream;
+    staging->queue = tsr_tickets.queues.data[asker->queue];
+    staging->lane = inquiry->use->lane;
+    staging->number = ticket & TSR_TICKET_LATEST;
+    staging->direct = inquiry->use->lanes != NULL;
+}
+
 static CUresult pull_locked(struct inquiry *inquiry)
 {
     if (inquiry->result != CUDA_SUCCESS)
@@ -577,11 +622,14 @@ static CUresult pull_locked(struct inquiry *inquiry)
         *inquiry->use->ticket = ticket;
     if (tsr_owners_have_begun())
         each_locked(inquiry, ticket, note_use_locked);
+    begin_staging_locked(inquiry, ticket);
     if (inquiry->use->everything)
         apply_everything_locked(inquiry, ticket);
     else if (inquiry->changes)
         each_locked(inquiry, ticket, apply_locked);
     CUresult ended = tsr_relay_end(&inquiry->relay);
+    if (inquiry->result == CUDA_SUCCESS)
+        inquiry->result = tsr_staging_end(&inquiry->staging);
     if (inquiry->result == CUDA_SUCCESS)
         inquiry->result = ended;
     report_locked(inquiry);

@@ -39,6 +39,8 @@ void tsr_memory_variable(const CUdeviceptr *address);
 
 /* Whether it is (in) page-locked memory that the application allocated here. */
 bool tsr_host_is_allocated(const void *p);
+/* Whether it is page-locked memory that executors have at that address, too. */
+bool tsr_host_is_shared(uint64_t address, uint64_t bytes);
 void tsr_host_context_gone_locked(CUcontext context);
 void tsr_host_forget(void);
 

@@ -211,6 +211,18 @@ bool tsr_host_is_allocated(const void *p)
     return describe(p, &memory, &begins);
 }
 
+bool tsr_host_is_shared(uint64_t address, uint64_t bytes)
+{
+    if (address - TSR_HOST_ADDRESS >= TSR_HOST_BYTES)
+        return false;
+    tsr_memory_lock();
+    const struct tsr_block *block = find_locked((const void *)(uintptr_t)address);
+    const struct host_memory *memory = block ? block->owner : NULL;
+    bool shared = memory && memory->shared && bytes <= memory->bytes - (address - tsr_block_address(block));
+    tsr_memory_unlock();
+    return shared;
+}
+
 void tsr_host_context_gone_locked(CUcontext context)
 {
     for (struct tsr_block *block = tsr_host_space_first_locked(); block;) {

@@ -20,6 +20,7 @@
 
 bool tsr_owners_begun; /* atomic; memory lock to change */
 uint64_t tsr_owners_changes;
+static uint64_t times_passed;   /* atomic; how often memory was given another owner */
 uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
 
 static struct {
@@ -132,6 +133,12 @@ void tsr_owners_pass(uint32_t from, uint32_t to, uint64_t bytes)
     count(from, -bytes);
     count(to, bytes);
     tell(to);
+    __atomic_fetch_add(&times_passed, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t tsr_owners_changed(void)
+{
+    return __atomic_load_n(&tsr_owners_changes, __ATOMIC_RELAXED) + __atomic_load_n(&times_passed, __ATOMIC_RELAXED);
 }
 
 uint64_t tsr_owners_free(uint32_t rank)

@@ -59,6 +59,8 @@ static inline bool tsr_owners_have_begun(void)
 }
 
 extern uint64_t tsr_owners_changes; /* atomic; memory that has been added */
+/* How often memory was added, or given another owner. Takes no lock. */
+uint64_t tsr_owners_changed(void);
 
 /* Bytes of the pool on other GPUs than home. Takes no lock. */
 extern uint64_t tsr_owners_away_bytes;

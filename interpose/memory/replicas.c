@@ -13,16 +13,17 @@
 #include "memory/backing.h"
 #include "memory/pairs.h"
 #include "memory/relay.h"
+#include "memory/staging.h"
 #include "object/session.h"
 
 #define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
 static bool open, refused; /* memory lock */
 
-/* The windows of home and of each lane. */
+/* The windows of home and of each lane, and what is behind them. */
 static uint64_t windows_bytes(void)
 {
-    return (tsr_session()->lane_count + 1ull) * TSR_ARENA_BYTES;
+    return (tsr_session()->lane_count + 1ull) * TSR_ARENA_BYTES + tsr_staging_space();
 }
 
 bool tsr_replicas_open(void)
@@ -40,6 +41,8 @@ bool tsr_replicas_open(void)
         refused = true;
     }
     open = !refused;
+    if (open)
+        tsr_staging_open();
     if (refused)
         tsr_warn("address space for copies of memory cannot be shared; memory has one copy, at home");
     return open;
@@ -48,6 +51,7 @@ bool tsr_replicas_open(void)
 void tsr_replicas_forget(void)
 {
     open = refused = false;
+    tsr_staging_forget();
 }
 
 static bool has(const struct tsr_replicas *replicas, uint32_t copy)
@@ -66,6 +70,19 @@ static CUresult hand(struct tsr_lane_client *lane, CUdeviceptr address, uint64_t
         result = tsr_lane_ask(lane, &message, descriptor);
     if (descriptor >= 0)
         close(descriptor);
+    return result;
+}
+
+CUresult tsr_replicas_private(CUdeviceptr address, uint64_t bytes, uint32_t copy)
+{
+    uint32_t gpu = tsr_session_gpu(tsr_session(), copy);
+    CUmemGenericAllocationHandle memory;
+    CUresult result = tsr_backing_create(&memory, bytes, gpu);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = copy ? hand(tsr_session()->lanes[copy - 1], address, bytes, memory, (int32_t)gpu + 1)
+                  : tsr_backing_map(address, bytes, memory, 0);
+    tsr_real.cuMemRelease(memory); /* it stays while it is mapped */
     return result;
 }
 

@@ -8,6 +8,7 @@
 #include "lane/streams.h"
 #include "memory/copies.h"
 #include "memory/copies_parts.h"
+#include "memory/staging.h"
 
 #ifndef TSR_TICKETS_MOST_QUEUES
 #define TSR_TICKETS_MOST_QUEUES 4096u
@@ -113,7 +114,7 @@ uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier)
     return (later + 1ull) << 32 | (earlier + 1ull);
 }
 
-static uint64_t last_of(const struct tsr_ticket_queue *queue, uint32_t strand)
+uint64_t tsr_ticket_last_of(const struct tsr_ticket_queue *queue, uint32_t strand)
 {
     return __atomic_load_n(&queue->strands[strand].last, __ATOMIC_SEQ_CST);
 }
@@ -121,7 +122,7 @@ static uint64_t last_of(const struct tsr_ticket_queue *queue, uint32_t strand)
 uint64_t tsr_ticket_last_locked(uint32_t place)
 {
     const struct tsr_ticket_queue *queue = place < tsr_tickets.queues.count ? tsr_tickets.queues.data[place] : NULL;
-    return queue ? last_of(queue, place - queue->place) : 0;
+    return queue ? tsr_ticket_last_of(queue, place - queue->place) : 0;
 }
 
 uint64_t tsr_ticket_number_of_locked(uint64_t ticket)
@@ -161,7 +162,7 @@ bool tsr_ticket_is_tied_locked(const struct tsr_asker *asker, uint64_t ticket)
 CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream *stream, uint32_t strand, uint64_t number)
 {
     struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
-    uint64_t last = last_of(queue, strand);
+    uint64_t last = tsr_ticket_last_of(queue, strand);
     CUresult result = CUDA_SUCCESS;
     uint64_t marked = stream->queue != queue ? 0 : tsr_strands_after_mark(stream, strand, number, asker->strand, &result);
     if (marked) {
@@ -189,7 +190,7 @@ uint32_t tsr_tickets_used_strands(CUstream named)
 CUresult tsr_tickets_mark(struct tsr_stream *stream, uint32_t strand)
 {
     bool apart = stream->queue && tsr_strands_are_apart(stream);
-    return apart ? tsr_strands_mark(stream, strand, last_of(stream->queue, strand)) : CUDA_SUCCESS;
+    return apart ? tsr_strands_mark(stream, strand, tsr_ticket_last_of(stream->queue, strand)) : CUDA_SUCCESS;
 }
 
 /* Per-thread default streams may take numbers of strand 0 of the legacy queue meanwhile; for those it does not matter what has been joined. */
@@ -197,18 +198,25 @@ static void joined(struct tsr_stream *stream)
 {
     struct tsr_ticket_queue *queue = stream->queue;
     for (uint32_t strand = 0; queue && strand < tsr_tickets.strands; strand++)
-        queue->strands[strand].joined = last_of(queue, strand);
+        queue->strands[strand].joined = tsr_ticket_last_of(queue, strand);
 }
 
 static void forked(struct tsr_stream *stream, uint32_t strand)
 {
     if (stream->queue)
-        stream->queue->strands[strand].after[0] = last_of(stream->queue, 0);
+        stream->queue->strands[strand].after[0] = tsr_ticket_last_of(stream->queue, 0);
+}
+
+static void ends(struct tsr_stream *stream)
+{
+    pthread_mutex_lock(&tsr_copies_lock);
+    tsr_staging_end_stream(stream);
+    pthread_mutex_unlock(&tsr_copies_lock);
 }
 
 void tsr_tickets_start(uint32_t strands)
 {
-    static const struct tsr_strands_listener listener = {.joined = joined, .forked = forked};
+    static const struct tsr_strands_listener listener = {.joined = joined, .forked = forked, .ends = ends};
     tsr_tickets.strands = strands;
     tsr_strands_listen(&listener);
 }
@@ -248,9 +256,9 @@ void tsr_tickets_forget_queues_locked(void)
         tsr_ticket_queue_drop_event_locked(tsr_tickets.queues.data[tsr_tickets.queues.count - 1]);
         take_back_locked();
     }
-    tsr_map_fini(&tsr_tickets.places);
-    tsr_map_fini(&tsr_tickets.after);
-    tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
+    tsr_map_clear(
+        &tsr_tickets.places); /* as large again soon: megabytes that come and go would scatter what else is allocated */
+    tsr_map_clear(&tsr_tickets.after);
     uint64_t nobodys = (uint64_t)MOST_PLACES << TSR_TICKET_SHIFT | 1; /* it is complete */
     __atomic_store_n(&tsr_tickets.before_all, nobodys, __ATOMIC_RELEASE);
 }

@@ -88,6 +88,7 @@ struct tsr_asker {
     uint32_t id;     /* first index of tsr_tickets.after: the strand's place, or what stands for the thread */
 };
 
+uint64_t tsr_ticket_last_of(const struct tsr_ticket_queue *queue, uint32_t strand); /* the number of its last ticket */
 CUcontext tsr_tickets_context(void); /* the calling thread's */
 
 /* The queue of a stream (never NULL). The place of its strand 0; TSR_NO_QUEUE: no memory. */

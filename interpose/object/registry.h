@@ -83,10 +83,11 @@ struct tsr_function_record {
     uint32_t shared_bytes;
 
     /* Redirecting; launch/functions.c has the lock. */
-    bool described;     /* atomic; its parameters are known, and these attributes: */
-    bool is_collective; /* of NCCL; valid with `described` */
-    bool different;     /* atomic; a verified launch gave other bytes elsewhere than at home */
-    uint64_t drawable;  /* atomic; launches from which check/check.c has drawn a sample */
+    bool described;      /* atomic; its parameters are known, and these attributes: */
+    bool is_collective;  /* of NCCL; valid with `described` */
+    bool captured_alone; /* atomic; a launch of it was captured outside of library calls (launch/captured_calls.h) */
+    bool different;      /* atomic; a verified launch gave other bytes elsewhere than at home */
+    uint64_t drawable;   /* atomic; launches from which check/check.c has drawn a sample */
     struct tsr_decide_cache decide;
     uint32_t max_threads;       /* of a block */
     uint32_t most_shared_bytes; /* dynamic, per block, with its present attributes */

@@ -325,7 +325,7 @@ CUresult tsr_order_destroy(CUstream handle)
         return result;
     tsr_lock_take(&stream->lock);
     if (stream->live && stream->handle == handle)
-        tsr_aside_end(stream);
+        tsr_strands_end(stream);
     tsr_lock_give(&stream->lock);
     tsr_stream_forget(stream);
     return result;

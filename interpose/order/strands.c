@@ -147,11 +147,11 @@ CUresult tsr_strands_join_for(struct tsr_stream *stream, const struct tsr_stream
 }
 
 /* The lane waits for all work that the stream at home was given, and in the same batch for these lanes. */
-static CUresult fork_lane(struct tsr_stream *stream, struct tsr_lane_client *lane, uint32_t after)
+static CUresult fork_lane(struct tsr_stream *stream, struct tsr_lane_client *lane, uint32_t after, uint64_t *fence)
 {
     CUstreamBatchMemOpParams operations[TSR_LANES + 1];
     unsigned count = add_waits(stream, after, operations);
-    uint64_t value = tsr_slot_next_value(stream->slot);
+    uint64_t value = *fence = tsr_slot_next_value(stream->slot);
     operations[count++] = tsr_order_write_operation(tsr_lane_home_fence(stream->slot, lane), value);
     if (__atomic_exchange_n(&stream->touched, false, __ATOMIC_ACQ_REL))
         set(&stream->forked, 0);
@@ -171,7 +171,8 @@ CUresult tsr_strands_depart(struct tsr_stream *stream, struct tsr_lane_client *l
     if (result == CUDA_SUCCESS)
         result = tsr_order_open_locked(stream, lane);
     if (result == CUDA_SUCCESS)
-        result = fork_lane(stream, lane, apart ? 0 : stream->away & ~stream->unsignalled);
+        result = fork_lane(stream, lane, apart ? 0 : stream->away & ~stream->unsignalled,
+                           &stream->fork_values[tsr_lane_number(lane)]);
     if (result != CUDA_SUCCESS)
         return result;
     set(&stream->unsignalled, apart ? stream->unsignalled | bit : bit);
@@ -211,7 +212,8 @@ CUresult tsr_strands_tie(struct tsr_stream *stream, uint32_t from, uint32_t to)
     if (from == to || (from && !(stream->away >> (from - 1) & 1)))
         return CUDA_SUCCESS;
     if (!from) {
-        CUresult result = fork_lane(stream, lane_at(to - 1), 0);
+        uint64_t fence;
+        CUresult result = fork_lane(stream, lane_at(to - 1), 0, &fence);
         set(&stream->forked, stream->forked | (result == CUDA_SUCCESS) << (to - 1));
         return result;
     }
@@ -272,6 +274,12 @@ static const struct tsr_stream_mark *find_mark(const struct tsr_stream *stream, 
     return found;
 }
 
+uint64_t tsr_strands_marked(const struct tsr_stream *stream, uint32_t strand, uint64_t number)
+{
+    const struct tsr_stream_mark *mark = find_mark(stream, strand, number);
+    return mark ? mark->value : 0;
+}
+
 CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t number, uint64_t *value)
 {
     const struct tsr_stream_mark *mark = find_mark(stream, strand, number);
@@ -302,6 +310,13 @@ uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64
         *result = tsr_order_operate_locked(stream, 1, &wait);
     }
     return mark->number;
+}
+
+void tsr_strands_end(struct tsr_stream *stream)
+{
+    tsr_aside_end(stream);
+    if (listener)
+        listener->ends(stream);
 }
 
 void tsr_strands_listen(const struct tsr_strands_listener *heard)

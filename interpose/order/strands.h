@@ -62,17 +62,23 @@ CUresult tsr_strands_tie(struct tsr_stream *stream, uint32_t from, uint32_t to);
 struct tsr_strands_listener {
     void (*joined)(struct tsr_stream *stream);
     void (*forked)(struct tsr_stream *stream, uint32_t strand);
+    void (*ends)(struct tsr_stream *stream); /* it is held, and has been joined */
 };
 /*
  * A mark: a fence after a strand's work up to a number, so that work which needs only that need not wait for what the strand was given since. For the
  * strand at home only while all lanes have forked. after_mark: a tie to the first mark that is late enough; returns its number. 0: there is none.
  */
 CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number);
+/* The fence of the first mark that is late enough; 0: there is none. */
+uint64_t tsr_strands_marked(const struct tsr_stream *stream, uint32_t strand, uint64_t number);
 /* What the lane's away fence holds when its work up to the number is done. */
 CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t number, uint64_t *value);
 /* Work that the strand of `later`, another stream, on the same lane is given from now on comes after its work for which its away fence gets the value. */
 CUresult tsr_strands_await(struct tsr_stream *later, uint32_t strand, uint32_t slot, uint64_t value);
 uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result);
+
+/* The stream, which is held, is to be destroyed. */
+void tsr_strands_end(struct tsr_stream *stream);
 
 void tsr_strands_listen(const struct tsr_strands_listener *listener);
 

@@ -19,6 +19,7 @@
 #include "object/session.h"
 #include "order/strands.h"
 #include "schedule/classes.h"
+#include "schedule/plan.h"
 #include "times/clock.h"
 
 #define HOME 0u            /* GPUs are told by rank (tsr_session_gpu) */
@@ -26,6 +27,7 @@
 #define EVENTS 1024u       /* the same */
 #define SAMPLES 16u        /* under way */
 #define TELL_EVERY 1024u   /* launches between reports */
+#define TELL_PLAN_EVERY 64u  /* the same, of a plan */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
 #define NEW_COPY_PART 8.0   /* of the bytes of memory for a copy: what it costs */
 #define MARKS_PER_LEAD 0.2   /* a mark after launches of this share of it */
@@ -107,7 +109,8 @@ static uint32_t all_gpus;         /* set */
 static __thread struct tsr_place_launch asked;
 static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
-static __thread bool apart; /* its bytes may lie on any GPU of a pool, which decides where it goes */
+static __thread bool planned; /* a plan says where it goes */
+static __thread bool apart;   /* its bytes may lie on any GPU of a pool, which decides where it goes */
 static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
@@ -238,6 +241,17 @@ static uint32_t nearest_locked(const struct tsr_automatic_launch *launch, const 
     return best;
 }
 
+void tsr_automatic_distances(const struct tsr_touch *touches, uint32_t count, double *bytes)
+{
+    struct tsr_survey survey = {0};
+    pthread_mutex_lock(&lock);
+    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh, .in_pool = true};
+    tsr_copies_survey(touches, count, &of, &survey);
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+        bytes[gpu] = distance(&survey, gpu);
+    pthread_mutex_unlock(&lock);
+}
+
 static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *bytes)
 {
     struct tsr_survey survey;
@@ -278,6 +292,35 @@ static bool is_due_locked(uint32_t gpu, CUstream stream)
     return class.function && !shared && tsr_class_is_due(&class, gpu);
 }
 
+static bool continues_locked(void)
+{
+    for (uint32_t i = 0; i < asked.part_count; i++)
+        if (asked.last && asked.parts[i].writer == asked.last)
+            return true;
+    return false;
+}
+
+/* Where there is a plan, and it says where the launch goes. */
+static void follow_plan_locked(const struct tsr_automatic_launch *launch)
+{
+    const struct tsr_plan_asked of = {.function = launch->function,
+                                      .grid = launch->grid,
+                                      .block = launch->block,
+                                      .shared_bytes = launch->shared_bytes,
+                                      .classes = &state->classes,
+                                      .shape = class.shape,
+                                      .reads = !launch->touches     ? TSR_PLAN_READS_UNKNOWN
+                                               : continues_locked() ? TSR_PLAN_READS_SOME
+                                                                    : TSR_PLAN_READS_NOTHING,
+                                      .now_ns = asked.now_ns};
+    uint32_t gpu = tsr_plan_gpu(&of);
+    if (gpu == TSR_PLAN_NO_GPU || !(asked.allowed >> gpu & 1))
+        return;
+    asked.allowed = 1u << gpu;
+    asked.stays = false;
+    planned = true;
+}
+
 static void ask_locked(const struct tsr_automatic_launch *launch)
 {
     uint64_t bytes = 0;
@@ -312,6 +355,9 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.ns[gpu] = tsr_class_ns(&state->classes, &class, gpu, bytes) * state->place.pace;
+    planned = false;
+    if (tsr_plan_is_there)
+        follow_plan_locked(launch);
 }
 
 static void add(uint64_t *to, uint64_t *told_before, uint64_t now)
@@ -362,6 +408,8 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
         look_at_samples_locked();
     if (state->launches % TELL_EVERY == 0)
         tell_locked();
+    if (tsr_plan_is_there && state->launches % TELL_PLAN_EVERY == 0)
+        tsr_plan_tell(frozen ? tsr_place_end(&state->place) : now_ns_locked());
     state->unknown += !launch->touches;
     ask_locked(launch);
     tsr_place_choose(&state->place, &asked, &choice);
@@ -406,7 +454,7 @@ void tsr_automatic_fetched(void)
 
 bool tsr_automatic_may_leave(void)
 {
-    return apart || (!asked.stays && asked.allowed != 1u << HOME);
+    return apart || planned || (!asked.stays && asked.allowed != 1u << HOME);
 }
 
 bool tsr_automatic_marks(const struct tsr_lane_client *lane)
@@ -454,6 +502,8 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     samples = gpu == HOME && is_due_locked(HOME, asked_stream);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
+    if (tsr_plan_is_there)
+        tsr_plan_went(gpu, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
     note_stream_locked(gpu, asked_stream);
     note_locked(stream_of_locked(asked_stream), ticket);
     stream_of_locked(asked_stream)->gpu = gpu;
@@ -691,4 +741,5 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     frozen_ns = first_frozen_ns = 0;
     first_frozen = 0;
     start_place(session);
+    tsr_plan_start(session);
 }

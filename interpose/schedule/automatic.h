@@ -35,6 +35,9 @@ struct tsr_automatic_launch {
 
 /* Says of the stream in which it is launched what the rule asks. NULL: nothing is known of it. */
 void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stream *stream);
+/* In a pool: bytes that would have to come to each GPU, by rank, for work with these touches. */
+void tsr_automatic_distances(const struct tsr_touch *touches, uint32_t count, double *bytes);
+
 /* Where the launch goes; NULL: home. The same thread tells next where it went. */
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch);
 /*

@@ -86,7 +86,7 @@ def staged_if(row: Row) -> str | None:
 # Give a stream something that touches no memory of which GPUs may have copies.
 TOUCHES_NOTHING = re.compile(
     r"cuEvent|cuStream(WaitEvent|Query|Synchronize|Destroy|AddCallback|BeginCapture|EndCapture|GetCapture)|cuLaunchHostFunc"
-    r"|cuMemAlloc|cuMemFree|cuCtx|cuThreadExchange|cuGreenCtx"
+    r"|cuMemAlloc|cuMemFree|cuCtx|cuThreadExchange|cuGreenCtx|cuGraphUpload"
 )
 
 

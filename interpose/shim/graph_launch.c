@@ -1,8 +1,12 @@
 /* See graph_launch.h. */
 #include "shim/graph_launch.h"
 
+#include <stddef.h>
+
 #include "driver/engaged.h"
+#include "driver/real.h"
 #include "graph/instance.h"
+#include "graph/parts.h"
 #include "lane/lane_client.h"
 #include "lane/streams.h"
 #include "launch/launch.h"
@@ -51,6 +55,7 @@ static void note(struct tsr_launch *launch, struct tsr_instance *instance, const
                  const struct tsr_copies_proof *proof)
 {
     instance->stream = launch->stream;
+    instance->ended = false;
     if (launch->ticket)
         instance->ticket = launch->ticket;
     if (!proof)
@@ -122,12 +127,25 @@ static void place(struct tsr_launch *launch, const struct tsr_instance *instance
     decision->leaves = true;
 }
 
-static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance)
+static struct tsr_decision decide(struct tsr_launch *launch, struct tsr_instance *instance)
 {
     struct tsr_decide_launch asked = {
         .grid = launch->grid, .block = launch->block, .stream = launch->stream, .record = launch->place.stream, .graph = true};
-    struct tsr_decision decision = tsr_decide(launch->session, &instance->stands, &asked);
     launch->decided = true;
+    return tsr_decide(launch->session, &instance->stands, &asked);
+}
+
+/* Before an executor is told of nodes: drivers refuse those whose memory the GPU does not have yet. */
+static CUresult prepare(struct tsr_launch *launch, const struct tsr_instance *instance, struct tsr_lane_client *lane)
+{
+    struct tsr_copies_use use = use_of(launch, instance, lane, NULL);
+    bool told = instance->mirrors[tsr_lane_number(lane)].version == instance->version;
+    CUresult result = told || !instance->known ? CUDA_SUCCESS : tsr_copies_prepare(&use);
+    return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+}
+
+static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance, struct tsr_decision decision)
+{
     if (decision.automatic)
         place(launch, instance, &decision);
     if (!decision.lane)
@@ -135,7 +153,9 @@ static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance)
     if (decision.verify) /* a graph is not run twice */
         __atomic_add_fetch(&launch->session->policy->not_verified, 1, __ATOMIC_RELAXED);
     struct tsr_lane_record record = {.kind = TSR_LANE_GRAPH, .function = (uint32_t)instance->id};
-    CUresult result = tsr_instance_mirror_locked(instance, decision.lane, &launch->reason);
+    CUresult result = prepare(launch, instance, decision.lane);
+    if (result == CUDA_SUCCESS)
+        result = tsr_instance_mirror_locked(instance, decision.lane, &launch->reason);
     if (launch->reason)
         return CUDA_SUCCESS;
     if (launch->automatic)
@@ -196,10 +216,9 @@ static CUresult enter(struct tsr_launch *launch, struct tsr_instance *instance)
     return enter_known(launch, instance);
 }
 
-static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *instance)
+static CUresult redirect_decided(struct tsr_launch *launch, struct tsr_instance *instance, struct tsr_decision decision)
 {
-    tsr_instance_look_locked(instance, launch->stream, &launch->place);
-    CUresult result = take(launch, instance);
+    CUresult result = take(launch, instance, decision);
     if (launch->taken)
         return result;
     if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
@@ -211,6 +230,138 @@ static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *
         tsr_automatic_begins(launch->stream);
     }
     return result;
+}
+
+/* ---- in parts ---- */
+
+static void count(const struct tsr_launch *launch)
+{
+    if (!launch->captured && launch->gpu < TSR_GPUS)
+        tsr_session_count(&tsr_session_counts(launch->session)->graphs[launch->gpu], 1);
+}
+
+static CUresult launch_part(struct tsr_launch *launch, struct tsr_instance *part, const struct tsr_decision *decision)
+{
+    tsr_stream_place(launch->stream, &launch->place); /* coming after others may have moved it */
+    tsr_instance_look_locked(part, launch->stream, &launch->place);
+    CUresult result = redirect_decided(launch, part, *decision);
+    if (launch->taken)
+        return result;
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuGraphLaunch(part->at_home, launch->stream);
+    if (result == CUDA_SUCCESS)
+        tsr_graph_launched(launch);
+    tsr_order_leave(&launch->hold);
+    return result;
+}
+
+static CUresult act_at_home(CUstream stream, const struct tsr_node_action *action, const void *data)
+{
+    switch (action->kind) {
+    case TSR_NODE_WAITS:
+        return tsr_real.cuStreamWaitEvent(stream, action->event, 0);
+    case TSR_NODE_CALLS:
+        return tsr_real.cuLaunchHostFunc(stream, action->host.fn, action->host.userData);
+    default:
+        return tsr_real.cuStreamBatchMemOp_v2(stream, action->count, (CUstreamBatchMemOpParams *)data, 0);
+    }
+}
+
+/* As if the program had asked for it in the stream. data: of the node. */
+static CUresult act(CUstream stream, const struct tsr_node_action *action, const void *data)
+{
+    struct tsr_order_hold hold;
+    if (action->kind == TSR_NODE_RECORDS)
+        return tsr_order_record(action->event, stream, false, 0);
+    CUresult result =
+        action->kind == TSR_NODE_WRITES ? tsr_copies_enter_all(stream, false, &hold) : tsr_order_enter(stream, false, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = act_at_home(stream, action, data);
+    tsr_order_leave(&hold);
+    return result;
+}
+
+/* Launches of a graph come one after another. What home has done is known by no ticket. */
+static CUresult follow_last(CUstream stream, const struct tsr_instance *instance)
+{
+    struct tsr_node_action waits = {.kind = TSR_NODE_WAITS, .event = instance->end};
+    return instance->ended && instance->stream != stream ? act(stream, &waits, NULL) : CUDA_SUCCESS;
+}
+
+static CUresult make_end(struct tsr_instance *instance)
+{
+    return instance->end ? CUDA_SUCCESS : tsr_real.cuEventCreate(&instance->end, CU_EVENT_DISABLE_TIMING);
+}
+
+static CUresult mark_end(CUstream stream, struct tsr_instance *whole)
+{
+    CUresult result = whole->nodes.actions ? make_end(whole) : CUDA_SUCCESS;
+    whole->ended = whole->nodes.actions && result == CUDA_SUCCESS;
+    return whole->ended ? act(stream, &(struct tsr_node_action){.kind = TSR_NODE_RECORDS, .event = whole->end}, NULL) : result;
+}
+
+/* Of a launch at home, whose stream is held. Without an event, launches in other streams are not held back. */
+static void mark_unknown(const struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    pthread_mutex_lock(&instance->lock);
+    if (!instance->known && make_end(instance) == CUDA_SUCCESS)
+        instance->ended = tsr_real.cuEventRecord(instance->end, launch->stream) == CUDA_SUCCESS;
+    pthread_mutex_unlock(&instance->lock);
+}
+
+static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
+{
+    CUresult result = CUDA_SUCCESS;
+    bool first = true; /* it comes after all of the launch before */
+    for (uint32_t i = 0; i < whole->parts.count && result == CUDA_SUCCESS; i++) {
+        struct tsr_instance *part = whole->parts.all[i];
+        struct tsr_launch one = {.row = launch->row,
+                                 .stream = launch->stream,
+                                 .gathered = launch->gathered,
+                                 .session = launch->session,
+                                 .known = &part->stands,
+                                 .gpu = launch->session->policy->home,
+                                 .decided = true};
+        if (part->action.kind) {
+            result = act(launch->stream, &part->action, part->nodes.all.data[0].data);
+            continue;
+        }
+        part->stream = first ? whole->stream : launch->stream;
+        part->ticket = first ? whole->ticket : 0;
+        result = launch_part(&one, part, decision);
+        if (!first)
+            count(launch);
+        first = false;
+        whole->ticket = one.ticket ? one.ticket : whole->ticket;
+        launch->reason = one.reason ? one.reason : launch->reason;
+        launch->gpu = one.gpu;
+    }
+    return result;
+}
+
+/* One after the other in the stream. What is told of the launch in the end is what became of the last one. */
+static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
+{
+    CUresult result = follow_last(launch->stream, whole);
+    if (result == CUDA_SUCCESS)
+        result = launch_each(launch, whole, decision);
+    if (result == CUDA_SUCCESS)
+        result = mark_end(launch->stream, whole);
+    whole->stream = launch->stream;
+    launch->taken = true;
+    return result;
+}
+
+static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    tsr_instance_look_locked(instance, launch->stream, &launch->place);
+    struct tsr_decision decision = decide(launch, instance);
+    bool placed = decision.automatic && tsr_automatic_is_on;
+    if ((placed || decision.lane) && tsr_parts_find_locked(instance, launch->stream, &launch->place, placed))
+        return launch_parts(launch, instance, &decision);
+    CUresult result = follow_last(launch->stream, instance);
+    return result == CUDA_SUCCESS ? redirect_decided(launch, instance, decision) : result;
 }
 
 /* Of a graph that is not known: where a rule sends it. */
@@ -244,6 +395,8 @@ CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec)
 
 void tsr_graph_launched(struct tsr_launch *launch)
 {
+    if (launch->known && tsr_copies_matter())
+        mark_unknown(launch, (struct tsr_instance *)((char *)launch->known - offsetof(struct tsr_instance, stands)));
     if (launch->automatic)
         tsr_redirect_launched(launch);
 }
@@ -253,8 +406,7 @@ void tsr_graph_redirect_finish(const struct tsr_launch *launch, CUresult result)
     const struct tsr_session *session = launch->session;
     if (result != CUDA_SUCCESS || !session || !tsr_has_role(TSR_REDIRECTING))
         return;
-    if (!launch->captured && launch->gpu < TSR_GPUS)
-        tsr_session_count(&tsr_session_counts(session)->graphs[launch->gpu], 1);
+    count(launch);
     if (launch->reason)
         tsr_decide_kept(launch->reason);
 }

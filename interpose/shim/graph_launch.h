@@ -13,7 +13,7 @@ struct tsr_launch;
    driver's, or an executor's; then nothing is held. */
 CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec);
 
-/* The driver has taken it at home; its stream is still held. */
+/* The driver has taken it at home; its stream is still held. Marks where it ends if later launches cannot tell otherwise. */
 void tsr_graph_launched(struct tsr_launch *launch);
 
 /* After the driver, or the lane, has answered: counts it. */

@@ -63,11 +63,46 @@ TSR_REDIRECTED(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUg
         memcpy(&set, &params->memset, sizeof set);
         tsr_instance_set_set(exec, node, &set);
         break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        tsr_instance_set_child(exec, node, params->graph.graph);
+        break;
     default:
         tsr_instance_opaque(exec);
     }
     return result;
 }
+
+TSR_REDIRECTED(cuGraphExecBatchMemOpNodeSetParams)(CUgraphExec exec, CUgraphNode node,
+                                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+    CUresult result = tsr_real.cuGraphExecBatchMemOpNodeSetParams(exec, node, params);
+    if (result == CUDA_SUCCESS)
+        tsr_instance_set_batch(exec, node, params);
+    return result;
+}
+
+TSR_REDIRECTED(cuGraphExecChildGraphNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUgraph child)
+{
+    CUresult result = tsr_real.cuGraphExecChildGraphNodeSetParams(exec, node, child);
+    if (result == CUDA_SUCCESS)
+        tsr_instance_set_child(exec, node, child);
+    return result;
+}
+
+#define ACTION(symbol, parameters, arguments, ...)                                                                             \
+    TSR_REDIRECTED(symbol) parameters                                                                                          \
+    {                                                                                                                          \
+        CUresult result = tsr_real.symbol arguments;                                                                           \
+        if (result == CUDA_SUCCESS)                                                                                            \
+            tsr_instance_set_action(exec, node, &(struct tsr_node_action){__VA_ARGS__});                                       \
+        return result;                                                                                                         \
+    }
+ACTION(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params),
+       (exec, node, params), .kind = TSR_NODE_CALLS, .host = *params)
+ACTION(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event),
+       .kind = TSR_NODE_RECORDS, .event = event)
+ACTION(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event),
+       .kind = TSR_NODE_WAITS, .event = event)
 
 /* Nodes that are not mirrored, so that their graph stays home. */
 #define OTHER(symbol, parameters, arguments)                                                                                   \
@@ -78,13 +113,6 @@ TSR_REDIRECTED(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUg
             tsr_instance_opaque(exec);                                                                                         \
         return result;                                                                                                         \
     }
-OTHER(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child), (exec, node, child))
-OTHER(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params),
-      (exec, node, params))
-OTHER(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event))
-OTHER(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event), (exec, node, event))
-OTHER(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
-      (exec, node, params))
 OTHER(cuGraphExecExternalSemaphoresSignalNodeSetParams,
       (CUgraphExec exec, CUgraphNode node, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params), (exec, node, params))
 OTHER(cuGraphExecExternalSemaphoresWaitNodeSetParams,

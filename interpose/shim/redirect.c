@@ -10,6 +10,7 @@
 
 #include "driver/engaged.h"
 #include "launch/attributes.h"
+#include "launch/captured_calls.h"
 #include "launch/repeats.h"
 #include "launch/touches.h"
 #include "carry/record.h"
@@ -465,6 +466,8 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     CUresult result = CUDA_SUCCESS;
     if (ours) {
         tsr_function_describe(launch->known);
+        if (launch->captured && tsr_copies_are_on())
+            tsr_captured_call_keep(launch);
         result = take(launch);
     }
     if (launch->taken)

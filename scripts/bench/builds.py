@@ -1,4 +1,4 @@
-"""A native build to be timed, and programs that are run with it; for launch_path and copies."""
+"""A native build to be timed, and programs that are run with it."""
 
 import os
 import subprocess
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ptxtools import native
 from scripts.bench.launch_overhead import cuda_include
 
-TIMEOUT_S = 300
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,18 @@ class Build:
         return done.stdout
 
 
-def compiled(source: Path, place: Path, driver: Path) -> Path:
+def this_build() -> Build:
+    return Build("this", native.file("shim/libcuda.so.1").parents[1], ROOT)
+
+
+def baseline_build(natives: Path) -> Build:
+    """natives: TREE/build/native/native."""
+    return Build("baseline", natives.resolve(), natives.resolve().parents[2])
+
+
+def compiled(source: Path, place: Path) -> Path:
     """A program with threads that calls the driver. Needs a C compiler."""
+    driver = native.file("emulator/libcuda.so.1")
     program = place / source.stem
     command = [os.environ.get("CC", "cc"), "-O2", "-pthread", "-isystem", cuda_include(), str(source), str(driver)]
     subprocess.run([*command, "-o", str(program)], check=True)

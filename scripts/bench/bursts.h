@@ -7,11 +7,8 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 
-#include <cuda.h>
-
-#include "check.h"
+#include "start.h"
 
 #define MOST_THREADS 64u
 
@@ -30,13 +27,6 @@ static struct launcher all[MOST_THREADS];
 
 /* So many launches of the kernel that is timed. */
 static void launch(struct launcher *self, unsigned count);
-
-static double now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
 
 static void report(void)
 {
@@ -63,9 +53,9 @@ static void *run(void *argument)
     for (unsigned burst = 0; burst < bursts; burst++) {
         launch(self, 1);
         begin_together(burst);
-        self->begin_ns = now_ns();
+        self->begin_ns = clock_ns(CLOCK_MONOTONIC);
         launch(self, launches);
-        self->end_ns = now_ns();
+        self->end_ns = clock_ns(CLOCK_MONOTONIC);
         CHECK(cuStreamSynchronize(self->stream));
         pthread_barrier_wait(&barrier);
         if (self == all)
@@ -73,15 +63,6 @@ static void *run(void *argument)
         pthread_barrier_wait(&barrier);
     }
     return NULL;
-}
-
-static void start_context(void)
-{
-    CUdevice device;
-    CHECK(cuInit(0));
-    CHECK(cuDeviceGet(&device, 0));
-    CHECK(cuDevicePrimaryCtxRetain(&context, device));
-    CHECK(cuCtxSetCurrent(context));
 }
 
 /* The launchers are ready. */

@@ -43,7 +43,7 @@ int main(int count, char **values)
     changing = strcmp(values[3], "changing") == 0;
     bursts = (unsigned)atoi(values[5]);
     launches = (unsigned)atoi(values[6]);
-    start_context();
+    context = start_context();
     CHECK(cuMemAlloc(&shared, BYTES));
     CHECK(cuMemsetD8(shared, 0, BYTES));
     CHECK(cuModuleLoad(&module, values[1]));

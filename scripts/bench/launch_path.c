@@ -46,7 +46,7 @@ int main(int count, char **values)
         return 2;
     bursts = (unsigned)atoi(values[4]);
     launches = (unsigned)atoi(values[5]);
-    start_context();
+    context = start_context();
     CHECK(cuMemAlloc(&memory, 4096));
     CHECK(cuModuleLoadData(&module, ptx));
     if (strcmp(values[1], "none") != 0)

@@ -4,38 +4,23 @@
  * time of this thread per launch.
  */
 #include <stdlib.h>
-#include <time.h>
 
-#include <cuda.h>
-
-#include "check.h"
+#include "start.h"
 
 #define ELEMENTS 1024u
 #define BYTES (ELEMENTS * sizeof(float))
 #define BLOCK 32u
-
-static double processor_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
 
 int main(int count, char **values)
 {
     if (count != 4)
         return 2;
     unsigned chains = (unsigned)atoi(values[2]), launches = (unsigned)atoi(values[3]), n = BLOCK;
-    CUdevice device;
-    CUcontext context;
     CUstream stream;
     CUmodule module;
     CUfunction function;
     CUdeviceptr shared, *buffers = calloc(chains, sizeof *buffers);
-    CHECK(cuInit(0));
-    CHECK(cuDeviceGet(&device, 0));
-    CHECK(cuDevicePrimaryCtxRetain(&context, device));
-    CHECK(cuCtxSetCurrent(context));
+    start_context();
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuModuleLoad(&module, values[1]));
     CHECK(cuModuleGetFunction(&function, module, "step"));
@@ -47,10 +32,10 @@ int main(int count, char **values)
     }
     for (unsigned i = 0; i < chains; i++) {
         void *params[] = {&buffers[i], &buffers[i], &shared, &n};
-        double begin = processor_ns();
+        double begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         for (unsigned k = 0; k < launches; k++)
             CHECK(cuLaunchKernel(function, 1, 1, 1, BLOCK, 1, 1, 0, stream, params, NULL));
-        double end = processor_ns();
+        double end = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         if (i)
             printf("%.1f\n", (end - begin) / launches);
         else

@@ -68,9 +68,15 @@ CUresult tsr_module_locate(const struct tsr_module_record *module, const char *v
     return CUDA_ERROR_NOT_FOUND;
 }
 
-void tsr_call_ranges(const struct tsr_access_launch *launch, struct tsr_access_result *result, bool *other_gpus)
+struct tsr_library_operands tsr_library_operands_now(void)
 {
-    (void)launch, (void)result, (void)other_gpus;
+    return (struct tsr_library_operands){.count = -1};
+}
+
+void tsr_call_ranges(const struct tsr_library_operands *call, const struct tsr_access_launch *launch,
+                     struct tsr_access_result *result)
+{
+    (void)call, (void)launch, (void)result;
 }
 
 void tsr_call_ranges_distrust(void)
@@ -81,9 +87,10 @@ void tsr_copies_look_again(void)
 {
 }
 
-void tsr_call_ranges_refine(const struct tsr_access_launch *launch, struct tsr_access_result *result)
+void tsr_call_ranges_refine(const struct tsr_library_operands *call, const struct tsr_access_launch *launch,
+                            struct tsr_access_result *result)
 {
-    (void)launch, (void)result;
+    (void)call, (void)launch, (void)result;
 }
 
 uint32_t tsr_tensor_map_ranges(const void *map, enum tsr_access_kind kind, struct tsr_access_range each[TSR_BOX_RANGES])

@@ -2,13 +2,9 @@
  * What relaunching a graph costs the thread that does: replay NODES BUFFERS BURSTS LAUNCHES. The graph is a chain of kernels, each of which adds one
  * buffer of 4 MiB to the next. Prints a line per burst: nanoseconds of the thread's processor time per launch.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include <cuda.h>
-
-#include "check.h"
+#include "start.h"
 
 #define BYTES (4u << 20)
 #define MOST_BUFFERS 256u
@@ -25,16 +21,8 @@ static const char ptx[] = ".version 7.8\n.target sm_80\n.address_size 64\n"
                           "    ret;\n"
                           "}\n";
 
-static double now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
 int main(int count, char **values)
 {
-    CUcontext context;
     CUmodule module;
     CUfunction add;
     CUstream stream;
@@ -44,9 +32,7 @@ int main(int count, char **values)
     unsigned nodes = count == 5 ? (unsigned)atoi(values[1]) : 0, used = count == 5 ? (unsigned)atoi(values[2]) : 0;
     if (!nodes || !used || used > MOST_BUFFERS)
         return 2;
-    CHECK(cuInit(0));
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-    CHECK(cuCtxSetCurrent(context));
+    start_context();
     CHECK(cuModuleLoadData(&module, ptx));
     CHECK(cuModuleGetFunction(&add, module, "add"));
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -62,10 +48,10 @@ int main(int count, char **values)
     for (int burst = 0; burst < atoi(values[3]); burst++) {
         int launches = atoi(values[4]);
         CHECK(cuGraphLaunch(instance, stream));
-        double begin = now_ns();
+        double begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         for (int i = 0; i < launches; i++)
             CHECK(cuGraphLaunch(instance, stream));
-        printf("%.1f\n", (now_ns() - begin) / launches);
+        printf("%.1f\n", (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / launches);
         CHECK(cuStreamSynchronize(stream));
     }
     return 0;

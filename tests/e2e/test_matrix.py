@@ -15,9 +15,6 @@ SAMPLE = [
     ("faults", TWO, "one"),
     ("driver_streams", FOUR, "random-1"),
     ("driver_vmm", TWO_ALONE, "one"),
-    ("managed_memory", TWO, "one"),
-    ("pinned_mapped", FOUR, "name"),
-    ("graph_capture", TWO, "one"),
 ]
 FULL_SEEDS = 1  # of SEEDS
 FULL = [(program.name, machine) for program in programs() for machine in MACHINES]

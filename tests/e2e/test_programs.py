@@ -13,8 +13,7 @@ from tests.e2e.build import BuildError, Program, programs
 PROGRAMS = programs()
 # What no other test in this folder runs by default, one of each kind.
 SAMPLE = {
-    *("atomics", "constant_memory", "driver_library", "event_timing_runtime12", "gemm_wmma_sm90_zstd"),
-    "warp_primitives",
+    *("atomics", "driver_library", "event_timing_runtime12", "gemm_wmma_sm90_zstd"),
 }
 CASES = [
     pytest.param(program, id=program.name, marks=() if program.name in SAMPLE else pytest.mark.full)

@@ -12,11 +12,9 @@ from tests.e2e.build import BuildError, Program, programs
 
 SAMPLE = {
     "driver_ipc",
-    "driver_streams",
     "faults",
     "graph_capture",
     "launch_attributes",
-    "peer_copies",
 }
 # The shim counts launches, the emulated GPU what ran to its end: kernels that fail, and those inside graphs, differ.
 COUNTED_OTHERWISE = ("faults", "graph_capture", "graph_explicit")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import re
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
 from tests.command import TESSERA_RUN, with_native  # noqa: E402
+from tests.emulated import LEARNING, is_analysed  # noqa: E402
 
 POLICY = """version: 1
 devices: {home: 0, executors: [1]}
@@ -129,11 +131,15 @@ class Fault:
 
 def learn(native: Path, policy: Path, cache: Path, machine: Sequence[str] = EMULATED) -> dict[str, str]:
     """Variables with which it is known from the first launch on what the worker's touch."""
-    variables = {"XDG_CACHE_HOME": str(cache)}
-    command = [str(TESSERA_RUN), *machine, "--no-summary", "--policy", str(policy), "--"]
+    variables, report = {"XDG_CACHE_HOME": str(cache)}, policy.with_name("learnt.json")
+    command = [str(TESSERA_RUN), *machine, "--no-summary", "--json", str(report), "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), "3"]
-    subprocess.run(command, env={**with_native(native), **variables}, stdout=subprocess.DEVNULL, check=True)
-    return variables
+    for _ in range(LEARNING):
+        subprocess.run(command, env={**with_native(native), **variables}, stdout=subprocess.DEVNULL, check=True)
+        found = json.loads(report.read_text())
+        if "analysis" not in found or is_analysed(found):
+            return variables
+    raise AssertionError(f"not analysed after {LEARNING} runs: {found['analysis']}")
 
 
 def run(

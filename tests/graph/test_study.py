@@ -197,6 +197,7 @@ def test_every_form_says_the_same() -> None:
     assert data["links"][0]["name"] == "scan"
 
 
+@pytest.mark.full
 def test_a_long_program_takes_seconds() -> None:
     """With six ranges each, small buffers used again and again, and weights."""
     nodes = []

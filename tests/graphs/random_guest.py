@@ -1,10 +1,10 @@
 """Random programs that keep graphs and launch them again and again: `random_guest.py FIRST COUNT OPS`.
 
-Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and then,
-an event, which keeps a graph home. They are launched in several streams between ordinary launches and copies, changed
-node by node or as a whole, switched off in part, and dropped. A graph that is launched in a second stream waits for
-nothing there: CUDA orders its launches. Prints, for each of COUNT programs from seed FIRST on, a digest of all bytes
-at its end.
+Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and
+then, events and host functions, which change page-locked memory. They are launched in several streams between
+ordinary launches and copies, changed node by node or as a whole, switched off in part, and dropped. A graph that
+is launched in a second stream waits for nothing there: CUDA orders its launches. Prints, for each of COUNT
+programs from seed FIRST on, a digest of all bytes at its end.
 """
 
 import ctypes
@@ -13,17 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy
 from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.bindings import call
-from tests.placement.order_guest import KERNELS, RELAXED, Machine, Program
+from tests.placement.order_guest import KERNELS, RELAXED, WORDS, Machine, Program
 
 WORDS_OF_ROW, PITCH = 64, 128
 KEPT = 4
-RARE = frozenset(("event",))
-STEPS = ("kernel",) * 6 + ("copy", "rows", "set", "set", "empty", "child") + tuple(RARE)
+RARE = frozenset(("event", "wait", "call", "values"))
+STEPS = ("kernel",) * 6 + ("copy", "rows", "set", "set", "empty", "child", "event", "wait", "call", "values")
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 FEATURES = frozenset(("streams", "legacy", "copies", "sets", "waits", "reads", "host", "replace", "values", "pinned"))
 
 
@@ -65,6 +67,7 @@ class GraphProgram(Program):
         self._used_by: list[Kept | None] = [None] * len(self._buffers)
         self._event = call(driver.cuEventCreate(2))
         self._context = call(driver.cuCtxGetCurrent())
+        self._calls: list[Any] = []
 
     def _order(self, buffer: int, stream: int) -> None:
         super()._order(buffer, stream)
@@ -72,13 +75,15 @@ class GraphProgram(Program):
 
     def _step(self, kinds: tuple[str, ...] = STEPS) -> Step:
         kind = self._draw.choice(kinds)
-        if kind in RARE and self._draw.random() < 0.7:
+        if kind in RARE and (self._draw.random() < 0.6 or (kind == "call" and not self._pinned)):
             kind = "kernel"
         to, source = self._draw.sample(range(len(self._buffers)), 2)
         (begin, words), (other, less) = self._part(), self._part()
         count = min(words, less)
         if kind == "rows":
             count = min(count, 1024)
+        if kind == "call":
+            to = source = len(self._buffers) - 1
         return Step(kind, to, source, (begin, other), count, self._draw.choice(KERNELS), self._draw.randrange(2**31))
 
     def _addresses(self, step: Step) -> tuple[int, int]:
@@ -118,6 +123,27 @@ class GraphProgram(Program):
         found.elementSize, found.width, found.height = 4, step.words, 1
         return found
 
+    def _values(self, step: Step) -> Any:
+        found, write = driver.CUDA_BATCH_MEM_OP_NODE_PARAMS(), driver.CUstreamBatchMemOpParams()
+        write.writeValue.operation = driver.CUstreamBatchMemOpType.CU_STREAM_MEM_OP_WRITE_VALUE_32
+        write.writeValue.address = driver.CUdeviceptr(self._addresses(step)[0])
+        write.writeValue.value = driver.cuuint32_t(step.salt)
+        found.ctx, found.count, found.paramArray, found.flags = self._context, 1, [write], 0
+        return found
+
+    def _call(self, step: Step) -> Any:
+        """Of the host, on its own memory."""
+        words = numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self._pinned))
+        part, salt = words[step.begins[0] : step.begins[0] + step.words], step.salt
+
+        def change(_data: object) -> None:
+            part[:] = part * numpy.uint32(3) + numpy.uint32(salt)
+
+        self._calls.append(Callback(change))
+        found = driver.CUDA_HOST_NODE_PARAMS()
+        found.fn = driver.CUhostFn(ctypes.cast(self._calls[-1], ctypes.c_void_p).value)
+        return found
+
     def _add(self, kept: Kept, step: Step, before: list[Any]) -> None:
         graph, count = kept.graph, len(before)
         if step.kind == "kernel":
@@ -127,16 +153,26 @@ class GraphProgram(Program):
         elif step.kind == "set":
             step.node = call(driver.cuGraphAddMemsetNode(graph, before, count, self._set(step), self._context))
         elif step.kind == "child":
-            child = Kept([], call(driver.cuGraphCreate(0)))
-            first, second = (Step("kernel", *self._spread(step), name, step.salt) for name in ("mix_a", "take_b"))
-            self._add(child, first, [])
-            self._add(child, second, [first.node])
-            step.node = call(driver.cuGraphAddChildGraphNode(graph, before, count, child.graph))
-            call(driver.cuGraphDestroy(child.graph))
+            child = self._child(step)
+            step.node = call(driver.cuGraphAddChildGraphNode(graph, before, count, child))
+            call(driver.cuGraphDestroy(child))
         elif step.kind == "event":
             step.node = call(driver.cuGraphAddEventRecordNode(graph, before, count, self._event))
+        elif step.kind == "wait":
+            step.node = call(driver.cuGraphAddEventWaitNode(graph, before, count, self._event))
+        elif step.kind == "values":
+            step.node = call(driver.cuGraphAddBatchMemOpNode(graph, before, count, self._values(step)))
+        elif step.kind == "call":
+            step.node = call(driver.cuGraphAddHostNode(graph, before, count, self._call(step)))
         else:
             step.node = call(driver.cuGraphAddEmptyNode(graph, before, count))
+
+    def _child(self, step: Step) -> Any:
+        child = Kept([], call(driver.cuGraphCreate(0)))
+        first, second = (Step("kernel", *self._spread(step), name, step.salt) for name in ("mix_a", "take_b"))
+        self._add(child, first, [])
+        self._add(child, second, [first.node])
+        return child.graph
 
     def _spread(self, step: Step) -> tuple[int, int, tuple[int, int], int]:
         return step.to, step.source, step.begins, step.words
@@ -238,12 +274,22 @@ class GraphProgram(Program):
             call(driver.cuGraphExecMemcpyNodeSetParams(kept.instance, step.node, self._copy(step), self._context))
         elif step.kind == "set":
             call(driver.cuGraphExecMemsetNodeSetParams(kept.instance, step.node, self._set(step), self._context))
+        elif step.kind == "child":
+            child = self._child(step)
+            call(driver.cuGraphExecChildGraphNodeSetParams(kept.instance, step.node, child))
+            call(driver.cuGraphDestroy(child))
+        elif step.kind == "values":
+            step.salt = self._draw.randrange(2**31)
+            call(driver.cuGraphExecBatchMemOpNodeSetParams(kept.instance, step.node, self._values(step)))
+        elif step.kind == "call":
+            step.salt = self._draw.randrange(2**31)
+            call(driver.cuGraphExecHostNodeSetParams(kept.instance, step.node, self._call(step)))
 
     def _redraw(self, step: Step) -> None:
-        if step.kind not in ("kernel", "copy", "set"):
+        if step.kind not in ("kernel", "copy", "set", "child"):
             return
         (begin, words), (other, less) = self._part(), self._part()
-        if step.kind != "kernel":  # a copy or memset stays as long as it was
+        if step.kind in ("copy", "set"):  # a copy or memset stays as long as it was
             words = less = step.words
             begin, other = (self._draw.randrange(0, 4096 - words + 1, 64) for _ in range(2))
         step.begins, step.words, step.salt = (begin, other), min(words, less), self._draw.randrange(2**31)

@@ -30,6 +30,28 @@ rules:
 """
 
 
+GRAPHS = """version: 1
+devices: {home: 0, executors: [1]}
+memory: {place: copies}
+rules:
+  - {match: {nth: {every: 2}}, device: 1}
+"""
+
+
+def run(native: Path, stand_ins: Path, program: str, arguments: list[str], *options: str) -> str:
+    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", *options, "--"]
+    done = subprocess.run(
+        [*command, sys.executable, str(HERE / program), str(stand_ins), *arguments],
+        text=True,
+        capture_output=True,
+        env=environment(native),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def write_home(place: Path) -> Path:
     """A policy under which nothing runs elsewhere."""
     file = place / "home.yaml"
@@ -75,19 +97,18 @@ def test_calls_say_what_gpus_with_copies_must_have(native_build: Path, tmp_path:
     policy.write_text(COPIES.replace("OFFSET", str(offset)))
     build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
 
-    def run(*options: str) -> str:
-        command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", *options, "--"]
-        done = subprocess.run(
-            [*command, sys.executable, str(HERE / "placed.py"), str(tmp_path)],
-            text=True,
-            capture_output=True,
-            env=environment(native_build),
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    away = run("--policy", str(policy), "--json", str(report))
-    assert away == run("--policy", str(write_home(tmp_path)))
+    away = run(native_build, tmp_path, "placed.py", [], "--policy", str(policy), "--json", str(report))
+    assert away == run(native_build, tmp_path, "placed.py", [], "--policy", str(write_home(tmp_path)))
     assert json.loads(report.read_text())["launches"]["by_device"]["1"] == PLACED // 2
+
+
+def test_calls_say_what_graphs_touch_that_they_were_captured_into(native_build: Path, tmp_path: Path) -> None:
+    """Graphs of captured calls run on the other GPU: as they are, as child graphs, and after an update."""
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(GRAPHS)
+    build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
+    away = run(native_build, tmp_path, "captured.py", ["4"], "--policy", str(policy), "--json", str(report))
+    assert away == run(native_build, tmp_path, "captured.py", ["4"], "--policy", str(write_home(tmp_path)))
+    launches = json.loads(report.read_text())
+    assert launches["graph_launches"] == {"0": 6, "1": 6}
+    assert "ranges" not in launches["kept_home_by_reason"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
+from tests.sample import sampled
 
 ROOT = Path(__file__).parents[2]
 CORPUS = sorted((ROOT / "tests" / "corpus" / "streams").glob("*.txt"))
@@ -74,7 +75,7 @@ def test_more_streams_than_slots(native_build: Path, policy: Path) -> None:
     assert re.search(r"^ +1 +[1-9]\d{3}$", said, re.MULTILINE), f"no launches ran elsewhere:\n{said}"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampled(range(3), [2]))
 def test_threads_that_launch_by_turns_in_the_same_streams(native_build: Path, policy: Path, seed: int) -> None:
     said = run(native_build, ["--policy", str(policy)], ["40", str(seed)], "many_threads")
     assert said.startswith("right\n")

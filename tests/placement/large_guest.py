@@ -1,9 +1,10 @@
 """A program that is larger than its GPU: `large_guest.py layers LAYERS WAITED UNWAITED ROWS
-KIB`, `... serve LAYERS REQUESTS ROWS KIB` or `... info`.
+KIB`, `... captured LAYERS WAITED UNWAITED ROWS KIB`, `... serve LAYERS REQUESTS ROWS KIB` or `... info`.
 
 layers: each layer has ROWS rows of weights, of KIB each like what goes through the layers, which are made on the GPU;
 requests go through all layers, over the same two buffers, and their results are kept; the host waits for each of the
-first ones. Prints the sum of each result. serve: the same request, waited for each time, until a line comes in, and
+first ones. Prints the sum of each result. captured: the same, and a request is a graph of all layers, over its own
+input and output. serve: the same request, waited for each time, until a line comes in, and
 REQUESTS more; prints "right", or the first error and the next one. info: prints what memory the GPU says it has.
 """
 
@@ -11,6 +12,7 @@ import ctypes
 import os
 import select
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,28 @@ def layers(count: int, waited: int, unwaited: int, rows: int, kib: int) -> None:
     print(*(program.sum(result) for result in results))
 
 
+def captured(count: int, waited: int, unwaited: int, rows: int, kib: int) -> None:
+    program, requests = Program(rows, kib), waited + unwaited
+    weights = [program.buffer(program.count * rows, number) for number in range(count)]
+    between = [program.buffer(program.count, number) for number in range(3)]
+    given = [program.buffer(program.count, number) for number in range(requests)]
+    results = [program.buffer(program.count, number) for number in range(requests)]
+    call(driver.cuStreamBeginCapture(program.stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+    for number, weight in enumerate(weights):
+        to, source = between[1 + number % 2], between[0 if number == 0 else 1 + (number - 1) % 2]
+        program.launch(program.layer, (to, source, weight), program.count, rows)
+    graph = call(driver.cuGraphInstantiate(call(driver.cuStreamEndCapture(program.stream)), 0))
+    for request in range(requests):
+        call(driver.cuMemcpyDtoDAsync(between[0], given[request], program.count * 4, program.stream))
+        call(driver.cuGraphLaunch(graph, program.stream))
+        last = between[1 + (count - 1) % 2]
+        call(driver.cuMemcpyDtoDAsync(results[request], last, program.count * 4, program.stream))
+        if request < waited:
+            call(driver.cuStreamSynchronize(program.stream))
+    call(driver.cuStreamSynchronize(program.stream))
+    print(*(program.sum(result) for result in results))
+
+
 def serve(count: int, requests: int, rows: int, kib: int) -> None:
     program = Program(rows, kib)
     weights = [program.buffer(program.count * rows, number) for number in range(count)]
@@ -123,4 +147,5 @@ if __name__ == "__main__":
         info()
     else:
         sizes = list(map(int, sys.argv[2:]))
-        layers(*sizes) if sys.argv[1] == "layers" else serve(*sizes)
+        programs: dict[str, Callable[..., None]] = {"layers": layers, "captured": captured, "serve": serve}
+        programs[sys.argv[1]](*sizes)

@@ -1,8 +1,9 @@
-"""A random program against a model of its memory: `random_pool_guest.py SEED STEPS PAGES`.
+"""A random program against a model of its memory: `random_pool_guest.py SEED STEPS PAGES [graphs]`.
 
 PAGES: so many pages of 2 MiB the pool has. Allocates (what can be counted in pages), frees, launches, copies and
 sets, waits now and then, and compares what it reads with the model, and in the end all bytes. Allocating fails exactly
-when there are not enough pages left. Prints how many allocations failed and how many did not.
+when there are not enough pages left. graphs: captures such steps, too, and launches the graphs again and again. Prints
+how many allocations failed and how many did not.
 """
 
 import ctypes
@@ -35,12 +36,24 @@ FILL = """
 """
 
 
-@dataclass(slots=True)
+RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+@dataclass(slots=True, eq=False)
 class Buffer:
     address: int
     pages: int
     handles: list[Any] | None  # of pages that the program has mapped itself
     words: Any
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A graph, and what a launch of it does: words of the model that are set, from words and a number."""
+
+    instance: Any
+    buffers: list[Buffer]
+    steps: list[tuple[Any, Any, Any, int]]
 
 
 class Program:
@@ -52,6 +65,7 @@ class Program:
         self.stream = call(driver.cuStreamCreate(1))
         self.random = random.Random(seed)
         self.buffers: list[Buffer] = []
+        self.graphs: list[Kept] = []
         self.free, self.refused, self.given = pages, 0, 0
 
     def launch(self, function: Any, pointers: tuple[int, ...], count: int, number: int) -> None:
@@ -108,15 +122,51 @@ class Program:
     def release(self) -> None:
         buffer = self.buffers.pop(self.random.randrange(len(self.buffers)))
         self.free += buffer.pages
+        for kept in [kept for kept in self.graphs if buffer in kept.buffers]:
+            self.drop(kept)
         if buffer.handles is None:
             call(driver.cuMemFree(buffer.address))
         else:
             call(driver.cuStreamSynchronize(self.stream))
             self._unmap(buffer.address, buffer.pages, buffer.handles)
 
-    def part(self, count: int) -> tuple[int, Any]:
+    def drop(self, kept: Kept) -> None:
+        """While it may still be under way."""
+        self.graphs.remove(kept)
+        call(driver.cuGraphExecDestroy(kept.instance))
+
+    def capture(self) -> None:
+        kept = Kept(None, [], [])
+        call(driver.cuStreamBeginCapture(self.stream, RELAXED))
+        for _ in range(self.random.randrange(2, 9)):
+            count, number = self.random.randrange(1, MOST_WORDS), self.random.randrange(1 << 30)
+            buffers = [self.random.choice(self.buffers) for _ in range(3)]
+            (out, to), (given, one), (more, other) = (self.part(count, buffer) for buffer in buffers)
+            if any(out != at and abs(out - at) < 4 * count for at in (given, more)):
+                continue  # threads would race
+            self.launch(self.mix, (out, given, more), count, number)
+            kept.steps.append((to, one, other, number))
+            kept.buffers += buffers
+        graph = call(driver.cuStreamEndCapture(self.stream))
+        kept.instance = call(driver.cuGraphInstantiate(graph, 0))
+        call(driver.cuGraphDestroy(graph))
+        self.graphs.append(kept)
+
+    def replay(self) -> None:
+        if len(self.graphs) < 3:
+            self.capture()
+        elif self.random.random() < 0.2:
+            self.drop(self.random.choice(self.graphs))
+            return
+        kept = self.random.choice(self.graphs)
+        for _ in range(self.random.randrange(1, 3)):
+            call(driver.cuGraphLaunch(kept.instance, self.stream))
+            for to, one, other, number in kept.steps:
+                to[:] = one * numpy.uint32(3) + other + numpy.uint32(number)
+
+    def part(self, count: int, buffer: Buffer | None = None) -> tuple[int, Any]:
         """Of any buffer: its address, and its words in the model."""
-        buffer = self.random.choice(self.buffers)
+        buffer = buffer or self.random.choice(self.buffers)
         first = self.random.randrange(buffer.pages * WORDS - count + 1)
         return buffer.address + 4 * first, buffer.words[first : first + count]
 
@@ -153,7 +203,8 @@ class Program:
 
 
 def main() -> None:
-    seed, steps, pages = map(int, sys.argv[1:])
+    seed, steps, pages = map(int, sys.argv[1:4])
+    graphs = sys.argv[4:] == ["graphs"]
     program = Program(seed, pages)
     for _ in range(steps):
         change = program.random.random()
@@ -163,6 +214,8 @@ def main() -> None:
             program.release()
         elif change > 0.98:
             call(driver.cuStreamSynchronize(program.stream))
+        elif graphs and 0.3 < change < 0.5:
+            program.replay()
         else:
             program.step()
     for buffer in program.buffers:

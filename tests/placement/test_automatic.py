@@ -1,15 +1,12 @@
 """Launches placed one by one (schedule: auto): unmodified programs of one thread and one stream, without rules."""
 
-import json
 import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
+from tests.emulated import ALL_GPUS, LEARNING, Machine, Ran, run
 from tests.sample import sampled
 
 HERE = Path(__file__).parent
@@ -20,64 +17,24 @@ GUIDANCE = ("guidance", "8", "400", "8")
 CHAIN = ("chain", "4", "400", "8")
 SIDES = ("sides", "12", "200", "8")
 STEP = "launch_latency_ns: 7000"
-ALL = ("--gpus", "all")
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    lines: list[str]
-    report: dict[str, Any]
-
-    @property
-    def virtual_ns(self) -> int:
-        ns: int = self.report["virtual_ns"]
-        return ns
-
-    @property
-    def by_device(self) -> dict[str, int]:
-        counts: dict[str, int] = self.report["launches"]["by_device"]
-        return counts
-
-
-def run(
-    native: Path,
-    place: Path,
-    gpus: int,
-    program: tuple[str, ...],
-    options: tuple[str, ...] = (),
-    *,
-    guest: Path = GUEST,
-    variables: dict[str, str] | None = None,
-    gpu: str = STEP,
-) -> Ran:
-    machine, report = place / f"machine-{gpus}.yaml", place / "report.json"
-    machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, {gpu}}}\nlink: nvlink4\n")
-    words = ["--emulate", str(machine), "--json", str(report), "--no-summary", *options]
-    done = subprocess.run(
-        [str(TESSERA_RUN), *words, "--", sys.executable, str(guest), *program],
-        text=True,
-        capture_output=True,
-        env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache"), **(variables or {})},
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return Ran(done.stdout.splitlines(), json.loads(report.read_text()))
+FEATURES = [(4, "copies,sets,gives"), (2, "streams,reads,pinned,host,gives")]
 
 
 def placed(
     native: Path, place: Path, gpus: int, program: tuple[str, ...], guest: Path = GUEST, gpu: str = STEP
 ) -> tuple[Ran, Ran]:
-    """On one GPU without a policy, and placed: the second run, the first learns what launches touch."""
-    alone = run(native, place, gpus, program, guest=guest, gpu=gpu)
-    first = run(native, place, gpus, program, ALL, guest=guest, gpu=gpu)
-    assert first.lines == alone.lines
-    again = run(native, place, gpus, program, ALL, guest=guest, gpu=gpu)
-    assert again.lines == alone.lines
-    return alone, again
+    """On one GPU without a policy, and placed: the run before, or more on a busy machine, learn what launches touch."""
+    machine, words = Machine(gpus, gpu), (guest, *program)
+    alone = run(native, place, machine, words)
+    for _ in range(LEARNING):
+        again = run(native, place, machine, words, ALL_GPUS)
+        assert again.lines == alone.lines
+        if again.knew_all:
+            return alone, again
+    raise AssertionError(f"not known after {LEARNING} runs: {again.report['analysis']}")
 
 
-@pytest.mark.parametrize(("gpus", "wanted"), sampled([(2, 1.6), (4, 2.2)], [(4, 2.2)]))
+@pytest.mark.parametrize(("gpus", "wanted"), sampled([(2, 1.6), (4, 2.2)], [(2, 1.6)]))
 def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus: int, wanted: float) -> None:
     """One after another in one stream; thirteen with the first, which is waited for."""
     alone, ran = placed(native_build / "native", tmp_path, gpus, REQUESTS)
@@ -86,14 +43,14 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
-@pytest.mark.parametrize("source", sampled(["pageable", "pinned", "uploads", "zeroed"], ["pinned", "uploads"]))
+@pytest.mark.parametrize("source", sampled(["pageable", "pinned", "uploads", "zeroed"], ["uploads"]))
 def test_what_the_host_gives_a_request_holds_no_other_up(native_build: Path, tmp_path: Path, source: str) -> None:
     """Each request begins with numbers that the host copies to where those of the one before were, or waits for too."""
     alone, ran = placed(native_build / "native", tmp_path, 2, (source, *REQUESTS[1:]))
     assert alone.virtual_ns / ran.virtual_ns > 1.7
 
 
-@pytest.mark.parametrize("end", sampled(["recorded", "awaited", "called"], ["recorded", "awaited"]))
+@pytest.mark.parametrize("end", sampled(["recorded", "awaited", "called"], ["recorded"]))
 def test_the_rule_s_clock_knows_what_is_waited_for(native_build: Path, tmp_path: Path, end: str) -> None:
     """What it says was gained is what was. An event that nobody waits for holds nobody up."""
     alone, ran = placed(native_build / "native", tmp_path, 2, (end, *REQUESTS[1:]))
@@ -127,32 +84,28 @@ def test_a_number_is_read_back_without_waiting_for_other_work(native_build: Path
     assert alone.virtual_ns / ran.virtual_ns > 1.45
 
 
-def test_a_wait_after_a_number_keeps_its_promises(native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", sampled([1, 3], [1]))
+def test_a_wait_after_a_number_keeps_its_promises(times: int, native_build: Path, tmp_path: Path) -> None:
     """What was copied to the host or written there before, events and the stream itself are done."""
-    native, guest = native_build / "native", HERE / "readback_guest.py"
-    alone = run(native, tmp_path, 2, ("3",), guest=guest)
+    native, program, machine = native_build / "native", (HERE / "readback_guest.py", times), Machine(2, STEP)
+    alone = run(native, tmp_path, machine, program)
     for disorder in range(3):
         variables = {"TESSERA_LEAD": "0", "TESSERA_DISORDER": str(disorder)}
-        assert run(native, tmp_path, 2, ("3",), ALL, guest=guest, variables=variables).lines == alone.lines
+        assert run(native, tmp_path, machine, program, ALL_GPUS, variables=variables).lines == alone.lines
 
 
 @pytest.mark.parametrize("programs", sampled([8, 60], [8]))
-@pytest.mark.parametrize(
-    ("gpus", "features"), [(2, ""), (4, "copies,sets,gives"), (2, "streams,reads,pinned,host,gives")]
-)
+@pytest.mark.parametrize(("gpus", "features"), sampled([(2, ""), *FEATURES], FEATURES))
 def test_random_programs_in_disorder_give_the_same_bytes(
     gpus: int, features: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:
     """Without a lead launches go to and fro."""
-    native, program = (
-        native_build / "native",
-        (str(1000 * gpus), str(programs), "100", *([features] if features else [])),
-    )
-    guest = HERE / "order_guest.py"
-    alone = run(native, tmp_path, gpus, program, guest=guest)
+    native, machine = native_build / "native", Machine(gpus, STEP)
+    program = (HERE / "order_guest.py", 1000 * gpus, programs, 100, *([features] if features else []))
+    alone = run(native, tmp_path, machine, program)
     for disorder in range(2 if programs < 60 else 3):  # the first run learns what launches touch
         variables = {"TESSERA_LEAD": "0", "TESSERA_DISORDER": str(disorder)}
-        ran = run(native, tmp_path, gpus, program, ALL, guest=guest, variables=variables)
+        ran = run(native, tmp_path, machine, program, ALL_GPUS, variables=variables)
         assert ran.lines == alone.lines
     assert min(ran.by_device.values()) > 5 * programs
 
@@ -171,14 +124,14 @@ def test_what_is_soon_waited_for_leaves_once(native_build: Path, tmp_path: Path)
 
 
 def test_rules_come_first(native_build: Path, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(
+    policy = (
         "version: 1\ndevices: {home: 0, executors: [1]}\nschedule: auto\n"
         "rules:\n  - {match: {function: step}, device: home}\n"
     )
-    alone = run(native_build / "native", tmp_path, 2, ("requests", "4", "400", "64"))
+    native, program, machine = native_build / "native", (GUEST, "requests", 4, 200, 8), Machine(2, STEP)
+    alone = run(native, tmp_path, machine, program)
     for _ in range(2):
-        ran = run(native_build / "native", tmp_path, 2, ("requests", "4", "400", "64"), ("--policy", str(policy)))
+        ran = run(native, tmp_path, machine, program, policy=policy)
         assert ran.lines == alone.lines
         assert ran.by_device["1"] == 0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import tests.placement.test_copies as copies
+from tests.emulated import Machine
 from tests.fault.fault_driver import build
 from tests.placement.staged_guest import ROUNDS
 from tests.placement.test_copies import guest
@@ -16,25 +16,28 @@ STAGED = Path(__file__).with_name("staged_guest.py")
 WAYS, LINKS = ("alloc", "pitch", "async", "pool", "create"), ("pcie5", NO_PEER)
 FULL = Path(__file__).with_name("full_guest.py")
 AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
-SMALL = "devices:\n  - {gpu: h200, count: 1}\n  - {gpu: h200, count: 1, memory_gib: 0.0625}\nlink: "
 
 
-@pytest.mark.parametrize(("how", "link"), sampled([*product(WAYS, LINKS)], [*product(WAYS, LINKS)][::4]))
-def test_the_program_allocates_where_copies_are(
-    how: str, link: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def beside(memory_mib: int) -> Machine:
+    """A GPU with so little memory beside home."""
+    return Machine(1, beside=f"{{gpu: h200, count: 1, memory_gib: {memory_mib / 1024}}}")
+
+
+@pytest.mark.parametrize(("how", "link"), sampled([*product(WAYS, LINKS)], [("alloc", "pcie5"), ("pool", NO_PEER)]))
+def test_the_program_allocates_where_copies_are(how: str, link: str, native_build: Path, tmp_path: Path) -> None:
     """Only the copies hold what was written; they go, one after the other, and nothing is lost."""
-    monkeypatch.setattr(copies, "MACHINE", SMALL)
-    program = [str(FULL), how, "13", str(8 << 20), "4"]
-    guest(native_build / "native", tmp_path, "copies", AWAY, program, link)  # learns what launches touch
-    ran = guest(native_build / "native", tmp_path, "copies", AWAY, program, link)
+    native, machine, program = native_build / "native", beside(64), [str(FULL), how, "13", str(8 << 20), "4"]
+    guest(native, tmp_path, "copies", AWAY, program, link, machine=machine)  # learns what launches touch
+    ran = guest(native, tmp_path, "copies", AWAY, program, link, machine=machine)
     assert ran.output == "4 True True\n"
     assert ran.report["launches"]["by_device"]["1"] >= 13
     assert ran.report["memory_copies"]["bytes"].get("1", 0) <= 32 << 20
 
 
-@pytest.mark.parametrize("copy", ["HtoD", "plain", "2D"])
-@pytest.mark.parametrize("memory", ["home", "copies"])
+@pytest.mark.parametrize(
+    ("memory", "copy"),
+    sampled([*product(("home", "copies"), ("HtoD", "plain", "2D"))], [("home", "HtoD"), ("copies", "2D")]),
+)
 def test_what_is_copied_from_the_host_is_there_for_a_launch_elsewhere(
     memory: str, copy: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,13 +54,11 @@ def test_what_is_copied_from_the_host_is_there_for_a_launch_elsewhere(
     assert ran.output == f"{ROUNDS}\n"
 
 
-def test_copies_leave_a_gpu_s_driver_some_memory(
-    native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_leave_a_gpu_s_driver_some_memory(native_build: Path, tmp_path: Path) -> None:
     """It may have to load code, or need local memory for a launch, which would fail."""
     native, mebibytes = native_build / "native", 1024
-    monkeypatch.setattr(copies, "MACHINE", SMALL.replace("0.0625", str(mebibytes / 1024)))
+    machine = beside(mebibytes)
     program = [str(FULL), "left", str(mebibytes // 4 + 4)]
-    guest(native, tmp_path, "copies", AWAY, program, NO_PEER)  # learns what launches touch
-    left = int(guest(native, tmp_path, "copies", AWAY, program, NO_PEER).output)
+    guest(native, tmp_path, "copies", AWAY, program, NO_PEER, machine=machine)  # learns what launches touch
+    left = int(guest(native, tmp_path, "copies", AWAY, program, NO_PEER, machine=machine).output)
     assert mebibytes // 64 <= left >> 20 < mebibytes // 64 + 16

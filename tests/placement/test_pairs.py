@@ -50,7 +50,7 @@ def test_gpus_whose_copies_of_each_other_arrive_wrong_go_without(native_build: P
     assert told == [f"tessera: GPU {user}'s copies of GPU {1 - user}'s memory" for user in range(2)]
 
 
-@pytest.mark.parametrize(("streams", "size"), sampled(RELAYED, [RELAYED[0], RELAYED[2]]))
+@pytest.mark.parametrize(("streams", "size"), sampled(RELAYED, [RELAYED[0]]))
 def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_build: Path, tmp_path: Path) -> None:
     """Many chunks, several streams at once, and more streams than have host memory of their own."""
     native, program = native_build / "native", [str(RELAY), str(streams), str(size)]

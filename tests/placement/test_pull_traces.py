@@ -14,6 +14,7 @@ from controlplane.observe import perfetto, timeline, trace
 from controlplane.observe.report import report
 from tests.command import TESSERA_RUN, with_native
 from tests.fault.executor_faults import COPIES, POLICY, learn
+from tests.sample import sampled
 from tests.trace_events import check_trace_events
 
 ROUNDS = 4
@@ -40,7 +41,7 @@ def recorded(native: Path, place: Path, link: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("link", ["nvlink4", "pcie5-no-peer"])
+@pytest.mark.parametrize("link", sampled(["nvlink4", "pcie5-no-peer"], ["pcie5-no-peer"]))
 def test_pulls_are_slices_with_arrows(
     link: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from controlplane.plan.course import Course
+from controlplane.plan.list_schedule import ListSchedule
 from controlplane.plan.net import tied
 from controlplane.plan.problem import Ints, Problem
 
@@ -47,12 +47,12 @@ def memory_of(given: Problem, kind: Ints) -> list[float]:
 
 def best(given: Problem, *, latency: bool) -> float:
     """The shortest period, or latency, of all placements that fit; infinite if none does."""
-    net, course = tied(given), Course(given)
+    net, schedule = tied(given), ListSchedule(given)
     least = float("inf")
     room = [kind.memory_bytes * (1 + 1e-9) for kind in given.kinds]
     for places in product(*(np.flatnonzero(row).tolist() for row in net.allowed)):
         kind = np.array(places)[net.of]
-        value = course.latency(kind, least) if latency else max(rows(given, kind)[0])
+        value = schedule.latency(kind, least) if latency else max(rows(given, kind)[0])
         if value < least and all(need <= there for need, there in zip(memory_of(given, kind), room, strict=True)):
             least = value
     return least

@@ -7,11 +7,11 @@ import pytest
 
 from controlplane.plan import layers, relax
 from controlplane.plan.bound import certify
-from controlplane.plan.course import Course
 from controlplane.plan.cut import Cutter
 from controlplane.plan.decompose import decompose
 from controlplane.plan.expand import Expander
 from controlplane.plan.improve import improve, single_steps
+from controlplane.plan.list_schedule import ListSchedule
 from controlplane.plan.net import join, tied
 from controlplane.plan.problem import Ints, Kind, Problem, links, problem
 from controlplane.plan.solve import Solver
@@ -159,7 +159,7 @@ def test_two_gpus_in_turn_need_as_many_requests_as_there_are_parts() -> None:
     ns = np.array([[3000.0, 9000.0], [9000.0, 2000.0]])
     given = problem(kinds, ns, [(0, 10.0, [1])], links(2, 1.0))
     kind = np.array([0, 1])
-    assert Course(given).latency(kind) == 5010.0
+    assert ListSchedule(given).latency(kind) == 5010.0
     assert period(given, [(1.0, kind)], 1) == pytest.approx(5010.0, rel=1e-3)
     assert period(given, [(1.0, kind)], 4) == pytest.approx(3000.0, rel=0.02)
 

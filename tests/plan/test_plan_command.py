@@ -17,7 +17,7 @@ from controlplane.simulate.place import Fixed
 from controlplane.simulate.result import simulate
 from controlplane.simulate.work import work_of
 from ptxtools.errors import ConfigError
-from tests.plan import profiles
+from tests.profile import by_hand as profiles
 
 
 def written(folder: Path, profile: Profile, name: str = "p") -> str:
@@ -123,7 +123,7 @@ def test_candidates_for_an_emulated_machine_are_judged_as_that_machine_does(
     emulated = replace(real, machine=replace(real.machine, emulated=True))
     found = planned(capsys, written(tmp_path, emulated), "--requests", "4", "-o", str(tmp_path / "plan"))
     patterns = planfile.patterns(planfile.read(tmp_path / "plan"), emulated, tmp_path / "plan")
-    same, _ = simulate(emulated, work_of(emulated), Fixed("plan", patterns), Load(16, (), 4))
+    same, _ = simulate(emulated, work_of(emulated), Fixed("plan", patterns), Load(48, (), 4))
     limit, period = (float(str(chosen(found)[name])) for name in ("limit_ns", "period_ns"))
     assert period == pytest.approx(max(same.period_ns, limit))
     others = planned(capsys, written(tmp_path, real), "--requests", "4")
@@ -178,8 +178,8 @@ def test_plans_for_others_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     ("change", "message"),
     [
         (lambda data: data[: data.rindex(b'"end"')], "it was cut off"),
-        (lambda data: data.replace(b"tessera.plan/1", b"tessera.plan/9"), "it is of another release"),
-        (lambda data: data.replace(b"tessera.plan", b"tessera.profile"), "this is no plan, but 'tessera.profile/1'"),
+        (lambda data: data.replace(b"tessera.plan/2", b"tessera.plan/9"), "it is of another release"),
+        (lambda data: data.replace(b"tessera.plan", b"tessera.profile"), "this is no plan, but 'tessera.profile/2'"),
         (lambda data: data.replace(b'"runs":[[0,', b'"runs":[[1,'), "placements.0.: .* does not continue it"),
         (lambda data: data.replace(b'"gpus":[1]', b'"gpus":[9]'), "groups.1.: its GPUs are .9.; expected numbers from"),
         (lambda data: data.replace(b'"weight":', b'"height":', 1), "this entry is not known"),

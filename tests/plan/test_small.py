@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from controlplane.plan import planner
-from controlplane.plan.course import Course, least
+from controlplane.plan.list_schedule import ListSchedule, critical_path
 from controlplane.plan.problem import Objective, Problem
 from controlplane.plan.variants import single
 from ptxtools.errors import PlanError
@@ -55,7 +55,7 @@ def latency(seed: int, given: Problem) -> None:
         return
     assert least_latency * (1 - 1e-9) <= planned.chosen.latency_ns <= least_latency * ENOUGH, f"seed {seed}"
     assert planned.bound_ns <= least_latency * (1 + 1e-6), f"seed {seed}: the bound is too high"
-    assert least(Course(each)) <= least_latency * (1 + 1e-9), f"seed {seed}"
+    assert critical_path(ListSchedule(each)) <= least_latency * (1 + 1e-9), f"seed {seed}"
 
 
 def test_the_generated_graphs_have_what_makes_them_hard() -> None:

@@ -38,6 +38,23 @@ def blocks_of(launches: Sequence[Launch]) -> int:
     return sum(int(str(launch.get("blocks", 1))) for launch in launches)
 
 
+def ended(
+    native_build: Path, tmp_path: Path, policy: str, launches: Sequence[Launch], *options: str, gpus: str = "3"
+) -> subprocess.CompletedProcess[str]:
+    """The launches under the policy's text; what is reported of them is in report.json."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(policy)
+    return subprocess.run(
+        command(file, tmp_path / "report.json", *options, gpus=gpus),
+        input=json.dumps(launches),
+        text=True,
+        capture_output=True,
+        env=environment(native_build),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
 def run(
     native_build: Path,
     tmp_path: Path,
@@ -47,22 +64,12 @@ def run(
     gpus: str = "3",
     printed: Sequence[object] = (),
 ) -> Outcome:
-    """Runs the launches under the policy's text and checks its own results: the sum, and what else it prints."""
-    file, report = tmp_path / "policy.yaml", tmp_path / "report.json"
-    file.write_text(policy)
-    done = subprocess.run(
-        command(file, report, *options, gpus=gpus),
-        input=json.dumps(launches),
-        text=True,
-        capture_output=True,
-        env=environment(native_build),
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    """Runs the launches and checks their own results: the sum, and what else the program prints."""
+    done = ended(native_build, tmp_path, policy, launches, *options, gpus=gpus)
     assert done.returncode == 0, done.stderr
     summed = [launch for launch in launches if launch["function"] != "sm_count"]
     assert done.stdout.split() == [str(blocks_of(summed)), *map(str, printed)]
-    return outcome_of(report, done.stderr)
+    return outcome_of(tmp_path / "report.json", done.stderr)
 
 
 def outcome_of(report: Path, errors: str = "") -> Outcome:

@@ -111,10 +111,10 @@ def test_decisions_are_logged_once_per_function(native_build: Path, tmp_path: Pa
     assert errors.count("alpha: no rule of the policy holds, GPU 0") == 1
 
 
-@pytest.mark.parametrize(
-    "glob",
-    ["_ZN4some5delta*", "some::delta<float, 3>", "some::*", "void some::delta<*>(float[*])", "*::delta<*3>*"],
-)
+GLOBS = ["_ZN4some5delta*", "some::delta<float, 3>", "some::*", "void some::delta<*>(float[*])", "*::delta<*3>*"]
+
+
+@pytest.mark.parametrize("glob", sampled(GLOBS, [GLOBS[0], GLOBS[3]]))
 def test_globs_match_the_names_that_people_know(glob: str, native_build: Path, tmp_path: Path) -> None:
     several: list[Launch] = [{"function": name} for name in FUNCTIONS]
     outcome = run(native_build, tmp_path, rules(f'{{match: {{function: "{glob}"}}, device: 1}}'), several)
@@ -156,7 +156,7 @@ def random_rule(source: random.Random) -> str:
     return f"{{match: {{{match}}}, device: {source.choice(['0', '1', '2', 'home'])}}}"
 
 
-@pytest.mark.parametrize("seed", sampled(range(6), [0, 1]))
+@pytest.mark.parametrize("seed", sampled(range(6), [0]))
 def test_the_shim_decides_as_the_model_does(seed: int, native_build: Path, tmp_path: Path) -> None:
     """Random policies and launches: where each function's launches ran is what the evaluation in Python says."""
     source = random.Random(seed)

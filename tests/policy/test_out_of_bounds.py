@@ -19,7 +19,7 @@ memory: {place: follow}
 rules:
   - {match: {function: store}, device: 1}
 """
-SAMPLE = ["past_the_rounding", "freed_in_a_pool", "used_before_it_is_freed", "unmapped"]
+SAMPLE = ["past_the_rounding", "freed_in_a_pool", "unmapped"]
 STAYS = POLICY.replace("store", "nothing")
 FOLLOWS = POLICY.replace("follow", "follow, move_after: 2")
 FAULT = re.compile(r"kernel store.*")

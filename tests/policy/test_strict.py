@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from controlplane.policy.table import RuleUse
 from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE
 from tests.command import TESSERA_RUN
-from tests.policy.run import TIMEOUT_S, command, environment
+from tests.policy.run import ended
 
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n"
 ALL, NONE = '  - {match: {function: "*"}, device: 1}\n', "  - {match: {function: aplha}, device: 1}\n"
@@ -30,18 +29,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_a_failure(case: str, native_build: Path, tmp_path: Path) -> None:
     text, launches, options, code, said = CASES[case]
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(text)
     for strict in ([], ["--strict"]):
-        done = subprocess.run(
-            command(policy, tmp_path / "report.json", *options, *strict, gpus="h200,l40s"),
-            input=json.dumps(launches),
-            text=True,
-            capture_output=True,
-            env=environment(native_build),
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+        done = ended(native_build, tmp_path, text, launches, *options, *strict, gpus="h200,l40s")
         assert done.returncode == (code if strict else 0), done.stderr
         if strict:
             assert said in done.stderr

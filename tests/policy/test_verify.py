@@ -9,7 +9,7 @@ import pytest
 
 from tests.command import TESSERA_RUN
 from tests.policy.launches import ATTRIBUTES
-from tests.policy.run import TIMEOUT_S, Launch, Outcome, command, environment, run
+from tests.policy.run import TIMEOUT_S, Launch, Outcome, ended, environment, run
 from tests.sample import sampled
 
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
@@ -70,16 +70,7 @@ def test_a_difference_is_reported_and_the_function_stays_home(native_build: Path
 
 @pytest.mark.parametrize(("option", "code"), [("--verify=100", 3), ("--verify=0", 0)])
 def test_a_run_that_verifies_nothing_is_no_success(option: str, code: int, native_build: Path, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
-    done = subprocess.run(
-        command(policy, tmp_path / "report.json", *option.split("="), gpus=MACHINE),
-        input=json.dumps(SUMS),
-        text=True,
-        capture_output=True,
-        env=environment(native_build),
-        timeout=TIMEOUT_S,
-    )
+    done = ended(native_build, tmp_path, POLICY, SUMS, *option.split("="), gpus=MACHINE)
     assert done.returncode == code, done.stderr
     assert ("--verify: nothing was verified: of 12 launches, none" in done.stderr) == (code == 3)
 

@@ -8,52 +8,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.base import valuefile
-from controlplane.graph.nodes import What
 from controlplane.profile import file as profiles
-from controlplane.profile.model import (
-    HOST,
-    Access,
-    Allocation,
-    Carried,
-    Coverage,
-    Extent,
-    GpuType,
-    Iteration,
-    Kind,
-    LaunchClass,
-    Link,
-    Machine,
-    Operation,
-    Profile,
-    Role,
-    Time,
-)
 from ptxtools.errors import ConfigError
-
-H200 = GpuType("NVIDIA H200", "h200", 132, 1 << 37, 4 << 40, 50 << 20, 8 << 40, 6 << 40, 9 << 45, 2000.0, 3, (9, 0))
-SAMPLE = Profile(
-    "python app.py",
-    Machine(
-        (H200,), (0, 0), (Link(0, 1, "nvlink", 390 * 10**9, 3e3, 6.5e3, True), Link(0, HOST, "host", 5, 1, 0, False))
-    ),
-    (
-        LaunchClass(What.COPY, "copy from host", bytes=4096, from_host=True, times=(None,)),
-        LaunchClass(What.LAUNCH, "step", "_Z4step", "12ab", (8, 1, 1), (256, 1, 1), times=(Time(2500.5, 7, 10.25),)),
-    ),
-    Iteration(
-        (
-            Operation(0, accesses=(Access(Kind.WRITE, 0, 0, 4096),)),
-            Operation(1, 0, 0, 2000.0, (Access(Kind.READ, 0, 0, 4096), Access(Kind.WRITE, 0, 4096, 64, 32, 16)), (0,)),
-        ),
-        5,
-        1e6,
-        10.0,
-        (Carried(1, 1, 64),),
-    ),
-    (Allocation(8192, (Extent(0, 4096, Role.OWN),)),),
-    8192,
-    Coverage(10, unknown=(("a graph", 2),)),
-)
+from tests.profile.by_hand import SAMPLE
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tests.sample import sampled
 
 FIRST = 50_000
 ALL = ("all", "nth", "share", "moving", "stream", "no-peer", "verify", "stats", "pool")
-SAMPLE = ("all", "share", "moving", "verify", "stats")
+SAMPLE = ("share", "moving", "verify")
 
 
 @pytest.fixture
@@ -89,6 +89,7 @@ def test_a_process_that_takes_too_long_says_so(setting: Setting, monkeypatch: py
     assert run(hasty, POLICIES[NONE], ["--seed", str(FIRST)], 1).bad == "exit code -9 after 0 s"
 
 
+@pytest.mark.full
 def test_a_failing_program_is_made_small(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if two operations, together, made other bytes."""
     shrinker = Shrinker(setting, POLICIES["shim"], FIRST + 3, 1)

@@ -27,7 +27,7 @@ def _bench() -> ModuleType:
 
 BENCH = _bench()
 NAMES = {f"{n}: {each.name} {each.gpus} {each.link}": each for n, each in enumerate(BENCH.SCENARIOS)}
-SAMPLE = [name for name in NAMES if "guidance 2 pcie4" in name or "stream" in name]
+SAMPLE = [name for name in NAMES if "stream" in name]
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, SAMPLE))
@@ -43,4 +43,4 @@ def test_a_programs_period_is_predicted(
 
 def test_there_are_twenty_scenarios() -> None:
     assert len(BENCH.SCENARIOS) >= 20
-    assert len(SAMPLE) == 2
+    assert len(SAMPLE) == 1

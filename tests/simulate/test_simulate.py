@@ -17,11 +17,11 @@ from controlplane.profile.model import (
     Time,
 )
 from controlplane.simulate import place
+from controlplane.simulate.comparison import compare
 from controlplane.simulate.curve import Curve
 from controlplane.simulate.load import Load, arrivals
 from controlplane.simulate.place import Placement
 from controlplane.simulate.result import Result, simulate
-from controlplane.simulate.ways import compare
 from controlplane.simulate.work import work_of
 from ptxtools.errors import ConfigError
 from tests.simulate.programs import SIZE, STEP, chain, machine

@@ -8,7 +8,7 @@
 #include "check.h"
 
 #define BASE 0x200000000000ull
-#define SECONDS 0.4
+#define SECONDS 0.2
 
 static uint64_t random_state = 88172645463325252ull;
 
@@ -70,6 +70,39 @@ TEST(allocations_are_found_as_in_a_list)
     for (unsigned slot = 0; slot < SLOTS; slot++)
         if (list[slot].end)
             tsr_address_remove(list[slot].begin, true);
+}
+
+static unsigned tables(void)
+{
+    unsigned count = 0;
+    for (uint32_t number = lowest_leaf; number <= highest_leaf; number++)
+        for (uint32_t i = 0; tsr_address_leaves[number] && i < TSR_ADDRESS_LEAF_PAGES; i++)
+            count += tsr_address_leaves[number][i].units != NULL;
+    for (const struct tsr_address_units *units = unused_units; units; units = units->free)
+        count++;
+    return count;
+}
+
+/* Each slot has an allocation at a time, that lies in two pages with others at the most, anywhere in 256 pages of the slot. */
+TEST(tables_are_as_many_as_what_is_allocated_needs)
+{
+    static uint64_t begins[SLOTS];
+    tsr_address_forget();
+    for (unsigned step = 0; step < 300000; step++) {
+        unsigned slot = (unsigned)draw(SLOTS);
+        if (begins[slot])
+            tsr_address_remove(begins[slot], true);
+        uint64_t bytes = 1 + draw(step % 64 ? 8 * UNIT_BYTES : 3 * PAGE_BYTES);
+        begins[slot] = BASE + (slot * 256 + draw(252)) * PAGE_BYTES + draw(PAGE_UNITS) * UNIT_BYTES;
+        tsr_address_add(begins[slot], bytes, true);
+    }
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        CHECK(tsr_address_find_range(begins[slot], &(uint64_t){0}, &(uint64_t){0}));
+        tsr_address_remove(begins[slot], true);
+    }
+    CHECK(tables() <= 2 * SLOTS);
+    tsr_address_forget();
+    CHECK_EQ(tables(), 0);
 }
 
 static struct ends run_of(const bool *mapped, uint64_t page)
@@ -185,6 +218,38 @@ TEST(readers_beside_allocating_see_whole_ranges)
 {
     const char *wrong = run_beside(look_for_allocations, allocate_and_free);
     CHECK(wrong == NULL);
+}
+
+/* One allocation that wanders from page to page, and with it the only table, and one that stays: in two forms as above. */
+static void wander(unsigned step)
+{
+    static uint64_t address;
+    if (address)
+        tsr_address_remove(address, true);
+    address = BASE + (1 + step % 5) * PAGE_BYTES + step % 7 * UNIT_BYTES;
+    tsr_address_add(address, 64 * UNIT_BYTES, true);
+}
+
+static void *look_for_wanderer(void *unused_argument)
+{
+    (void)unused_argument;
+    for (unsigned i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++) {
+        uint64_t begin, end, address = BASE + (1 + i % 5) * PAGE_BYTES + 20 * UNIT_BYTES;
+        if (!tsr_address_find_range(BASE + 20 * UNIT_BYTES, &begin, &end) || begin != BASE || end != BASE + 64 * UNIT_BYTES)
+            return "an allocation that stays was not found";
+        if (tsr_address_find_range(address, &begin, &end) &&
+            (address < begin || address >= end || end - begin != 64 * UNIT_BYTES))
+            return "an allocation was seen that is another page's";
+    }
+    return NULL;
+}
+
+TEST(readers_beside_tables_that_change_pages_see_what_is_there)
+{
+    tsr_address_add(BASE, 64 * UNIT_BYTES, true);
+    const char *wrong = run_beside(look_for_wanderer, wander);
+    CHECK(wrong == NULL);
+    tsr_address_forget();
 }
 
 /* Ten pages, the middle of which are always mapped: their neighbours come and go, one by one and from either side. */

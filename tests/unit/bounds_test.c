@@ -48,6 +48,43 @@ static void start(bool emulated)
     tsr_bounds_start();
 }
 
+static uint64_t table_kib(void)
+{
+    char line[256];
+    uint64_t kib = UINT64_MAX;
+    bool is_table = false;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    while (maps && kib == UINT64_MAX && fgets(line, sizeof line, maps)) {
+        is_table |= strstr(line, "tessera-bounds") != NULL;
+        if (is_table && sscanf(line, "Rss: %lu", &kib) != 1)
+            kib = UINT64_MAX;
+    }
+    if (maps)
+        fclose(maps);
+    return kib;
+}
+
+/* Each page of the arena in turn has allocations, and then is unmapped. */
+TEST(the_table_takes_no_memory_for_what_is_unmapped)
+{
+    start(true);
+    CUdeviceptr page = TSR_ARENA_ADDRESS;
+    for (unsigned turn = 0; turn < 1000; turn++, page += TSR_BOUNDS_PAGE) {
+        for (unsigned i = 0; i < 4; i++)
+            tsr_bounds_add(page + i * TSR_BOUNDS_PAGE / 4, 1000);
+        for (unsigned i = 0; i < 4; i++)
+            tsr_bounds_remove(page + i * TSR_BOUNDS_PAGE / 4);
+        tsr_bounds_unmapped(page, TSR_BOUNDS_PAGE);
+    }
+    CHECK(table_kib() < 1200); /* a page's bits when an allocation begins there, and its name: half a KiB */
+    tsr_bounds_add(page, 1000);
+    struct tsr_bounds_leaving *leaving = tsr_bounds_leave_later(page);
+    tsr_bounds_unmapped(page, TSR_BOUNDS_PAGE);
+    CHECK(tsr_bounds_allow(page, 1000));
+    tsr_bounds_leave(leaving);
+    CHECK(!tsr_bounds_allow(page, 1));
+}
+
 TEST(what_a_stream_frees_serves_it_again_with_the_same_bounds)
 {
     const CUdeviceptr address = TSR_ARENA_ADDRESS + 4096;

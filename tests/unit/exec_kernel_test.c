@@ -339,6 +339,14 @@ TEST(cost_counts_lines_sectors_and_instructions)
     CHECK(w.cost.longest_block_cycles > 400);
 }
 
+TEST(a_sleep_takes_virtual_time_as_its_longest_lane_does)
+{
+    struct words w = run_words(KERNEL("", "mul.lo.u32 %r5, %r1, 100;\nnanosleep.u32 %r5;\nnanosleep.u32 4000000;\n"), 1, 32);
+    uint64_t ns = w.cost.longest_block_cycles * 1000000 / 1500000;
+    CHECK(w.state == TSR_GRID_DONE);
+    CHECK(ns > 1003000 && ns < 1004000);
+}
+
 TEST(cost_does_not_depend_on_workers_and_quanta)
 {
     struct tsr_cost cost[3];

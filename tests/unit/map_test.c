@@ -151,6 +151,23 @@ TEST(keys_that_come_and_go_leave_nothing)
     tsr_map_fini(&map);
 }
 
+TEST(what_was_cleared_is_gone_and_its_memory_serves_what_comes)
+{
+    struct tsr_map map = {0};
+    size_t before = 0;
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        for (unsigned n = 0; n < KEYS; n++)
+            REQUIRE(tsr_map_set(&map, key_of(turn * KEYS + n), &map));
+        before = turn == 1 ? mallinfo2().uordblks : before; /* two tables of a size */
+        tsr_map_clear(&map);
+        for (unsigned n = 0; n < KEYS; n++)
+            CHECK(!tsr_map_find(&map, key_of(turn * KEYS + n)));
+    }
+    CHECK_EQ(mallinfo2().uordblks, before);
+    tsr_map_fini(&map);
+    tsr_map_clear(&map);
+}
+
 static uint32_t generation_now;
 
 static void *look_up_passing(void *argument)

@@ -151,10 +151,10 @@ static struct tsr_access_result result;
 static bool ranges_of_call(void)
 {
     struct tsr_access_launch launch = {.allocation = allocation};
-    bool other_gpus = false;
     result = (struct tsr_access_result){.ranges = found, .capacity = 2};
-    tsr_call_ranges(&launch, &result, &other_gpus);
-    return other_gpus;
+    struct tsr_library_operands call = tsr_library_operands_now();
+    tsr_call_ranges(&call, &launch, &result);
+    return call.other_gpus;
 }
 
 TEST(a_launch_gets_the_ranges_of_its_call)

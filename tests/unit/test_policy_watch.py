@@ -1,6 +1,8 @@
 """Edits of a policy's file, taken over into a live decision table."""
 
+import gc
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,23 @@ def test_disassembling_belongs_to_a_run(run: Run) -> None:
     assert run.function == "old"
     (said,) = run.said
     assert "whose machine code may be disassembled cannot change" in said
+
+
+def test_edits_leave_nothing_behind(run: Run) -> None:
+    def edit(times: int) -> int:
+        for number in range(times):
+            run.file.write_text(POLICY.replace("old", f"k{number % 7}"))
+            run.tick()
+            run.said.clear()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = edit(10)
+        assert edit(60) - before < 4_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_nothing_happens_without_an_edit(run: Run) -> None:

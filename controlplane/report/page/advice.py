@@ -5,8 +5,8 @@ from __future__ import annotations
 from controlplane.base.tables import amount
 from controlplane.profile.model import Profile
 from controlplane.profile.scale import error_of
+from controlplane.simulate.comparison import Compared, carries
 from controlplane.simulate.result import Result
-from controlplane.simulate.ways import Compared, carries
 
 WORTH = 1.1  # times one GPU, to be called a gain
 

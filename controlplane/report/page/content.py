@@ -11,10 +11,10 @@ from controlplane.base.tables import amount, duration
 from controlplane.graph.nodes import What
 from controlplane.profile.model import HOST, Profile, Role
 from controlplane.report.page.charts import Bar, Dot, Roofs
+from controlplane.simulate.comparison import Compared
 from controlplane.simulate.engine import Ran
 from controlplane.simulate.result import Result
 from controlplane.simulate.text import has_latency
-from controlplane.simulate.ways import Compared
 
 NAME = 60
 SHOWN = 8000  # slices in a timeline

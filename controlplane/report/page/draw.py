@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 
 from controlplane.report.page import advice, charts, content
+from controlplane.simulate.comparison import Compared
 from controlplane.simulate.engine import Ran
 from controlplane.simulate.text import notes
-from controlplane.simulate.ways import Compared
 
 TEMPLATE = Path(__file__).with_name("page.html")
 PLACE = re.compile("@([A-Z]+)@")

@@ -8,6 +8,8 @@
 #include "split.h"
 #include "state.h"
 
+#define MOST_SLEEP_NS 1000000u /* PTX: at most a millisecond */
+
 typedef const struct tsr_insn insn;
 
 static insn *bra(struct tsr_warp *w, insn *i, uint32_t m)
@@ -85,6 +87,20 @@ static insn *fence(struct tsr_warp *w, insn *i, uint32_t m)
     return i + 1;
 }
 
+/* As long as the lane that asks for most, in virtual time. */
+static insn *nanosleep_(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    const uint32_t *ns = (const void *)(w->frame + i->a);
+    uint32_t longest = 0;
+    for (unsigned l = 0; l < TSR_WARP_LANES; l++)
+        if (m >> l & 1 && ns[l] > longest)
+            longest = ns[l];
+    longest = longest < MOST_SLEEP_NS ? longest : MOST_SLEEP_NS;
+    w->latency_cycles += (uint32_t)(longest * tsr_warp_khz(w) / 1000000);
+    w->latency_open = false;
+    return i + 1;
+}
+
 static insn *createpolicy(struct tsr_warp *w, insn *i, uint32_t m)
 {
     uint64_t *d = (void *)(w->frame + i->dst);
@@ -102,7 +118,7 @@ static const struct tsr_op ops[] = {
     TSR_OP_ROW("trap", trap, TSR_C_CONTROL),
     TSR_OP_ROW("nop", nop, TSR_C_FREE),
     TSR_OP_ROW("fence", fence, TSR_C_CONTROL),
-    TSR_OP_ROW("nanosleep", nop, TSR_C_CONTROL),
+    TSR_OP_ROW("nanosleep", nanosleep_, TSR_C_CONTROL),
     TSR_OP_ROW("createpolicy", createpolicy, TSR_C_MOVE),
 };
 TSR_OP_GROUP(tsr_control_ops, ops);

@@ -47,6 +47,13 @@ static inline void tsr_latency_add(struct tsr_warp *w, uint32_t cycles)
     w->latency_cycles += cycles;
 }
 
+/* Of the clock that the warp's cycles are counted in. */
+static inline uint64_t tsr_warp_khz(const struct tsr_warp *w)
+{
+    const struct tsr_device_desc *device = w->block->team->grid->desc.device_desc;
+    return device != NULL && device->clock_khz != 0 ? device->clock_khz : 1500000;
+}
+
 /* access.c */
 uint32_t tsr_sectors_count(const uint64_t address[TSR_WARP_LANES], uint32_t m, uint32_t bytes);
 uint32_t tsr_bank_cycles(const uint32_t offset[TSR_WARP_LANES], uint32_t m, uint32_t bytes);

@@ -3,6 +3,7 @@
  * clocks are the thread's own virtual time, so that programs see the same on every run.
  */
 #include "groups.h"
+#include "lines.h"
 #include "state.h"
 #include "tessera/machine.h"
 
@@ -72,9 +73,7 @@ static bool counts_are_in(struct tsr_warp *w, insn *i, uint32_t m)
 
 static uint64_t nanoseconds(struct tsr_warp *w)
 {
-    const struct tsr_grid_desc *desc = &w->block->team->grid->desc;
-    uint64_t khz = desc->device_desc != NULL && desc->device_desc->clock_khz != 0 ? desc->device_desc->clock_khz : 1500000;
-    return desc->start_ns + clock_of(w) * 1000000 / khz;
+    return w->block->team->grid->desc.start_ns + clock_of(w) * 1000000 / tsr_warp_khz(w);
 }
 
 #define GRID (w->block->team->grid)

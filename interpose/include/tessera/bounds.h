@@ -4,7 +4,7 @@
  * faults although it is mapped. Allocations begin at multiples of TSR_BOUNDS_UNIT, and a unit is free between two of them.
  *
  * A page is 2 MiB. The allocation that an address is in begins in the address' page or is named by before[page]. The file is sparse: it
- * takes memory only for pages in which something has been allocated. Another release is refused by the version.
+ * takes memory only for pages that are mapped. Another release is refused by the version.
  */
 #ifndef TESSERA_BOUNDS_H
 #define TESSERA_BOUNDS_H
@@ -14,7 +14,7 @@
 
 #include <tessera/lane.h>
 
-#define TSR_BOUNDS_VERSION 1u
+#define TSR_BOUNDS_VERSION 2u
 #define TSR_BOUNDS_UNIT 512ull
 #define TSR_BOUNDS_PAGE (2ull << 20)
 #define TSR_BOUNDS_UNITS (TSR_ARENA_BYTES / TSR_BOUNDS_UNIT)
@@ -27,7 +27,8 @@ struct tsr_bounds {
     uint64_t
         before[TSR_BOUNDS_PAGES]; /* atomic; begin of the allocation that goes on into the page from the one before it; or 0 */
     uint64_t starts[TSR_BOUNDS_UNITS / 64]; /* atomic; bit n: an allocation begins at unit n */
-    uint64_t bytes[TSR_BOUNDS_UNITS];       /* atomic; of the allocation that begins there, as asked for */
+    /* atomic; of the allocation that begins there, as asked for; each page's part is whole pages of the file */
+    uint64_t bytes[TSR_BOUNDS_UNITS] __attribute__((aligned(4096)));
 };
 
 struct tsr_bounds_allocation {

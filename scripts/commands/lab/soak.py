@@ -3,12 +3,13 @@
     scripts/lab soak [--hours H | --minutes M] [--memory copies] [--out DIRECTORY] [--threads N]
 
 tests/soak/churn runs on three emulated GPUs, its launches on two executors, with --stats; the policy is edited every
-few seconds. Of the program, each executor and the control plane, memory (PSS), descriptors, threads and memory files
-are sampled, as well as /dev/shm, the memory in use on each GPU and, with copies, the directory's cells and bytes and
-the bytes of copies. After a warm-up (a sixth of the time) the slope of each (Theil-Sen) may take it up by no more than
-the tolerance within the rest. Writes samples.csv, verdict.json and memory.svg. Exit status 0 when all is flat, the
-program ended well and, with copies, bytes were pulled. Needs a build tree with tests (build/native, or the one that
-TESSERA_NATIVE names).
+few seconds. Of the program, each executor and the control plane, memory of their own (PSS without files on disk, whose
+pages the kernel takes back, and which count more as soon as another process with the same libraries ends), descriptors,
+threads and memory files are sampled, as well as /dev/shm, the memory in use on each GPU and, with copies, the
+directory's cells and bytes and the bytes of copies. After a warm-up (a sixth of the time) the slope of each (Theil-Sen)
+may take it up by no more than the tolerance within the rest. Writes samples.csv, verdict.json and memory.svg. Exit
+status 0 when all is flat, the program ended well and, with copies, bytes were pulled. Needs a build tree with tests
+(build/native, or the one that TESSERA_NATIVE names).
 """
 
 import csv
@@ -124,7 +125,7 @@ def look(pid: int) -> dict[str, float]:
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     fields = {line.split(":")[0]: float(line.split()[1]) for line in rollup[1:]}
     return {
-        "pss_kib": fields["Pss"],
+        "pss_kib": fields["Pss_Anon"] + fields["Pss_Shmem"],
         "rss_kib": fields["Rss"],
         "descriptors": float(sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())),
         "threads": float(sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())),
@@ -201,7 +202,7 @@ def draw(samples: Sequence[Sample], warm_up_seconds: float) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         "<style>text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#222}</style>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        f'<text x="{left}" y="18">Memory (PSS) in MiB over minutes; grey: warm-up</text>',
+        f'<text x="{left}" y="18">Memory (PSS without files) in MiB over minutes; grey: warm-up</text>',
         f'<rect x="{left}" y="{top}" width="{warm_up_seconds * across:.1f}" height="{floor - top}" fill="#f0f1f3"/>',
     ]
     for mib in round_marks(highest / 1024):

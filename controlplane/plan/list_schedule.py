@@ -13,7 +13,7 @@ import numpy as np
 from controlplane.plan.problem import Ints, Problem
 
 
-class Course:
+class ListSchedule:
     """A problem as lists, for many placements."""
 
     def __init__(self, given: Problem) -> None:
@@ -69,32 +69,32 @@ class Course:
         return longest
 
 
-def least(course: Course) -> float:
+def critical_path(schedule: ListSchedule) -> float:
     """No placement is faster: along every chain of values, each node on the GPU that suits the chain best."""
-    given = course.given
-    kinds = range(course.kinds)
+    given = schedule.given
+    kinds = range(schedule.kinds)
     allowed = given.allowed.tolist()
-    cost = [[0.0] * course.kinds for _ in range(given.nodes)]
+    cost = [[0.0] * schedule.kinds for _ in range(given.nodes)]
     work = np.where(given.allowed, given.ns, np.inf).min(axis=1).sum() / given.counts.sum()
     best = float(work)
     for node in range(given.nodes):
-        soonest = [0.0] * course.kinds
-        for value in course.reads[node]:
-            before = cost[course.producer[value]]
+        soonest = [0.0] * schedule.kinds
+        for value in schedule.reads[node]:
+            before = cost[schedule.producer[value]]
             for gpu in kinds:
                 there = min(
                     before[source]
                     + (
                         0.0
                         if source == gpu
-                        else course.messages[value] * course.message_ns[source][gpu]
-                        + course.bytes[value] * course.ns_per_byte[source][gpu]
-                        + course.latency_ns[source][gpu]
+                        else schedule.messages[value] * schedule.message_ns[source][gpu]
+                        + schedule.bytes[value] * schedule.ns_per_byte[source][gpu]
+                        + schedule.latency_ns[source][gpu]
                     )
                     for source in kinds
                 )
                 soonest[gpu] = max(soonest[gpu], there)
-        row = [soonest[gpu] + course.ns[node][gpu] if allowed[node][gpu] else float("inf") for gpu in kinds]
+        row = [soonest[gpu] + schedule.ns[node][gpu] if allowed[node][gpu] else float("inf") for gpu in kinds]
         cost[node] = row
         best = max(best, min(row))
     return best

@@ -1,11 +1,14 @@
-"""Profiles made by hand: a program of equal layers, on GPUs whose times differ."""
+"""Profiles made by hand: one that has something of all, and a program of equal layers on GPUs whose times differ."""
 
 from __future__ import annotations
 
 from controlplane.graph.nodes import What
 from controlplane.profile.model import (
+    HOST,
     Access,
     Allocation,
+    Carried,
+    Coverage,
     Extent,
     GpuType,
     Iteration,
@@ -23,9 +26,37 @@ FIGURES = {"h200": (132, 140 << 30), "l40s": (142, 48 << 30), "a100": (108, 80 <
 MB = 1 << 20
 
 
-def gpu(key: str, memory_bytes: int = 0) -> GpuType:
+def gpu(key: str, memory_bytes: int = 0, compute: tuple[int, int] = (0, 0)) -> GpuType:
     sms, memory = FIGURES[key]
-    return GpuType(key.upper(), key, sms, memory_bytes or memory, 4 << 40, 50 * MB, 8 << 40, 6 << 40, 9 << 45, 2e3, 3)
+    name, memory = key.upper(), memory_bytes or memory
+    return GpuType(name, key, sms, memory, 4 << 40, 50 * MB, 8 << 40, 6 << 40, 9 << 45, 2e3, 3, compute)
+
+
+SAMPLE = Profile(
+    "python app.py",
+    Machine(
+        (gpu("h200", compute=(9, 0)),),
+        (0, 0),
+        (Link(0, 1, "nvlink", 390 * 10**9, 3e3, 6.5e3, True), Link(0, HOST, "host", 5, 1, 0, False)),
+    ),
+    (
+        LaunchClass(What.COPY, "copy from host", bytes=4096, from_host=True, times=(None,)),
+        LaunchClass(What.LAUNCH, "step", "_Z4step", "12ab", (8, 1, 1), (256, 1, 1), times=(Time(2500.5, 7, 10.25),)),
+    ),
+    Iteration(
+        (
+            Operation(0, accesses=(Access(Kind.WRITE, 0, 0, 4096),)),
+            Operation(1, 0, 0, 2000.0, (Access(Kind.READ, 0, 0, 4096), Access(Kind.WRITE, 0, 4096, 64, 32, 16)), (0,)),
+        ),
+        5,
+        1e6,
+        10.0,
+        (Carried(1, 1, 64),),
+    ),
+    (Allocation(8192, (Extent(0, 4096, Role.OWN),)),),
+    8192,
+    Coverage(10, unknown=(("a graph", 2),)),
+)
 
 
 def layered(

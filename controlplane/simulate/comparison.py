@@ -1,4 +1,4 @@
-"""Ways to place a profiled program's launches that can be compared: each GPU alone, a router, the rule, a plan."""
+"""Placements of a profiled program that are compared: each GPU alone, a router, the rule, a plan."""
 
 from __future__ import annotations
 

@@ -1,0 +1,36 @@
+/*
+ * What library calls say of launches that are captured, kept for the graphs that these become part of: a launch in a graph is in no call any more.
+ * Found by what the launch is (function, shape, parameters), which a kernel node still says when its graph was cloned, put into another one, or
+ * used for an update. A kernel may follow pointers in memory, so one and the same launch in different calls touches what any of them says.
+ *
+ * What a call overwrites, or uses as scratch, is that for all its launches together: it holds in a graph that has them as they were captured.
+ */
+#ifndef TSR_LAUNCH_CAPTURED_CALLS_H
+#define TSR_LAUNCH_CAPTURED_CALLS_H
+
+#include <stdint.h>
+
+#include "launch/call_ranges.h"
+
+struct tsr_launch;
+struct tsr_function_record;
+
+struct tsr_captured_call {
+    struct tsr_library_operands operands; /* not changed any more */
+    uint32_t references;                  /* atomic */
+};
+
+/* The launch, whose function is known, is about to be captured. */
+void tsr_captured_call_keep(const struct tsr_launch *launch);
+
+/* What was said of such a launch; NULL: nothing is known. Valid until it is put back. */
+struct tsr_captured_shape {
+    const struct tsr_function_record *function;
+    uint32_t grid[3], block[3], shared_bytes, bytes;
+    const void *parameters; /* `bytes` of them */
+};
+const struct tsr_captured_call *tsr_captured_call_get(const struct tsr_captured_shape *shape);
+void tsr_captured_call_share(const struct tsr_captured_call *call); /* one more will put it back */
+void tsr_captured_call_put(const struct tsr_captured_call *call);
+
+#endif

@@ -1,0 +1,491 @@
+/* See staging.h. */
+#include "memory/staging.h"
+
+#include "base/log.h"
+#include "driver/current.h"
+#include "driver/real.h"
+#include "lane/lane_client.h"
+#include "lane/streams.h"
+#include "memory/backing.h"
+#include "memory/owners.h"
+#include "memory/replicas.h"
+#include "memory/tickets.h"
+#include "object/session.h"
+#include "order/order.h"
+#include "order/order_parts.h"
+
+#include <string.h>
+
+#define AREAS 4u /* streams whose pulls are staged at a time */
+#define AREA_BYTES (8ull << 20)
+#define MOST_BYTES (4ull << 20) /* of a pull */
+#define BYTES (AREAS * AREA_BYTES)
+#define ALIGNMENT 256u
+#define LAST 256u /* work of a strand whose pulls are remembered; a power of two */
+#define MARK_EVERY 64u /* of such work: where nobody else sets marks, its end would never be seen */
+#define MOST_USED 1024u /* the same, until they have been copied to their places */
+
+/* What is beside one strand. */
+struct beside {
+    uint64_t fork;                     /* the fork of the strand after which it comes; at home: how much had been exposed */
+    uint32_t joins;                    /* at home: of the stream, then */
+    uint64_t after[TSR_STRANDS];       /* by strand: up to which number it comes after its work */
+    uint64_t unstaged;                 /* the strand's last work that pulled without staging */
+    uint64_t guarded[TSR_STRANDS];     /* by strand: the last fence for which that waits */
+    struct tsr_stream_mark done[LAST]; /* staged pulls: the strand's work, and the fence behind the first step */
+    uint32_t done_count;               /* ever */
+    struct {
+        uint64_t number, end; /* of the strand's work; of its bytes */
+    } used[MOST_USED];
+    uint32_t used_first, used_end; /* of those that may not have been copied to their places yet; ever */
+    uint64_t head;                 /* bytes given, ever: place them modulo the area's size */
+    uint64_t tail;                 /* bytes free again, ever */
+};
+
+/* A part of each GPU's memory, for one stream. */
+struct tsr_staging {
+    struct tsr_stream slot; /* has the slot, which is never given back, and the stream beside the one at home */
+    struct tsr_stream *owner;
+    uint64_t generation; /* of that */
+    const struct tsr_ticket_queue *queue;
+    uint32_t owner_slot;
+    CUevent event; /* of the owner's context. If there is no owner: after its last work; NULL: that is complete */
+    struct beside strands[TSR_STRANDS];
+};
+
+static struct tsr_staging areas[AREAS]; /* copies' lock */
+static bool open;                       /* written with the memory lock held, before there are copies */
+
+/* ---- memory ---- */
+
+static uint64_t space_address(void)
+{
+    return TSR_WINDOWS_ADDRESS + (tsr_session()->lane_count + 1) * TSR_ARENA_BYTES;
+}
+
+uint64_t tsr_staging_space(void)
+{
+    return (TSR_LANES + 1) * BYTES;
+}
+
+static CUdeviceptr place_of(const struct tsr_staging *area, uint32_t rank, uint64_t at)
+{
+    return space_address() + rank * BYTES + (uint64_t)(area - areas) * AREA_BYTES + at % AREA_BYTES;
+}
+
+void tsr_staging_open(void)
+{
+    bool made = tsr_order_by_data && !tsr_owners_are_on();
+    for (uint32_t rank = 0; made && rank <= tsr_session()->lane_count; rank++)
+        made = tsr_replicas_private(space_address() + rank * BYTES, BYTES, rank) == CUDA_SUCCESS;
+    if (!made && tsr_order_by_data && !tsr_owners_are_on())
+        tsr_debug("no memory to stage pulls in; they wait for the launches that need them");
+    open = made;
+}
+
+void tsr_staging_forget(void)
+{
+    memset(areas, 0, sizeof areas);
+    open = false;
+}
+
+/* ---- areas ---- */
+
+static bool is_free(struct tsr_staging *area)
+{
+    if (area->owner)
+        return __atomic_load_n(&area->owner->generation, __ATOMIC_ACQUIRE) != area->generation; /* gone with its context */
+    return !area->event || tsr_real.cuEventQuery(area->event) != CUDA_ERROR_NOT_READY;
+}
+
+static bool has_slot(struct tsr_staging *area, const struct tsr_stream *stream)
+{
+    struct tsr_stream *slot = &area->slot;
+    if (slot->away && slot->priority == stream->priority && slot->slot != TSR_STREAM_NO_SLOT)
+        return true;
+    slot->slot = slot->away ? slot->slot : TSR_STREAM_NO_SLOT;
+    if (slot->away) /* of another priority: its streams are kept */
+        return true;
+    slot->kind = TSR_STREAM_FREE;
+    slot->priority = stream->priority;
+    slot->away = 1; /* never idle, so nobody takes the slot */
+    return tsr_slot_take(slot);
+}
+
+static struct tsr_staging *take_area(struct tsr_stream *stream)
+{
+    for (unsigned i = 0; i < AREAS; i++) {
+        struct tsr_staging *area = &areas[i];
+        if (!is_free(area) || !has_slot(area, stream))
+            continue;
+        if (!area->owner && area->event)
+            tsr_real.cuEventDestroy_v2(area->event);
+        area->event = NULL;
+        area->slot.handle = NULL;
+        area->owner = stream;
+        area->generation = stream->generation;
+        area->queue = NULL;
+        area->owner_slot = TSR_STREAM_NO_SLOT;
+        return area;
+    }
+    return NULL;
+}
+
+static bool belongs(const struct tsr_staging *area, const struct tsr_stream *stream)
+{
+    return area && area->owner == stream && area->generation == stream->generation;
+}
+
+/* Numbers of the queue begin to be known: what has been pulled until now was not staged. */
+static void begin_queue(struct tsr_staging *area, const struct tsr_ticket_queue *queue)
+{
+    memset(area->strands, 0, sizeof area->strands);
+    for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++) {
+        area->strands[strand].unstaged = tsr_ticket_last_of(queue, strand);
+        area->strands[strand].fork = UINT64_MAX;
+    }
+    area->queue = queue;
+}
+
+/* NULL: its pulls are not staged. */
+static struct tsr_staging *area_of(const struct tsr_staging_use *use)
+{
+    struct tsr_stream *stream = use->stream;
+    if (!open || !tsr_strands_are_apart(stream))
+        return NULL;
+    if (!belongs(stream->staging, stream))
+        stream->staging = take_area(stream);
+    struct tsr_staging *area = stream->staging;
+    if (!area)
+        return NULL;
+    if (area->queue != use->queue)
+        begin_queue(area, use->queue);
+    if (area->owner_slot != stream->slot)
+        for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++)
+            area->strands[strand].fork = UINT64_MAX;
+    area->owner_slot = stream->slot;
+    return area;
+}
+
+void tsr_staging_end_stream(struct tsr_stream *stream)
+{
+    struct tsr_staging *area = stream->staging;
+    bool pushed = false;
+    if (!belongs(area, stream) || tsr_current_push(stream->context, &pushed) != CUDA_SUCCESS)
+        return;
+    bool recorded = (area->event || tsr_real.cuEventCreate(&area->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
+                    tsr_real.cuEventRecord(area->event, stream->handle) == CUDA_SUCCESS;
+    if (area->slot.handle)
+        tsr_real.cuStreamDestroy_v2(area->slot.handle);
+    area->slot.handle = NULL;
+    if (recorded) /* else the area is lost */
+        area->owner = NULL;
+    tsr_current_pop(pushed);
+}
+
+/* ---- room ---- */
+
+/* The strand has copied to their places what it was given up to the number, as far as fences tell. */
+static bool is_done(const struct tsr_stream *stream, uint32_t strand, uint64_t number)
+{
+    const struct tsr_session *session = tsr_session();
+    uint64_t value = tsr_strands_marked(stream, strand, number);
+    const struct tsr_lane_client *lane = session->lanes[strand ? strand - 1 : 0];
+    uint64_t now =
+        strand ? tsr_lane_away_value(stream->slot, lane)
+               : __atomic_load_n((const uint64_t *)(uintptr_t)tsr_lane_home_fence(stream->slot, lane), __ATOMIC_ACQUIRE);
+    return value && now >= value;
+}
+
+static void free_done(const struct tsr_stream *stream, struct beside *beside, uint32_t strand)
+{
+    while (beside->used_first != beside->used_end &&
+           is_done(stream, strand, beside->used[beside->used_first % MOST_USED].number))
+        beside->tail = beside->used[beside->used_first++ % MOST_USED].end;
+    if (beside->used_first == beside->used_end)
+        beside->tail = beside->head;
+}
+
+static bool note_used(struct beside *beside, uint64_t number, uint64_t end)
+{
+    uint32_t last = (beside->used_end - 1) % MOST_USED;
+    bool same = beside->used_end != beside->used_first && beside->used[last].number == number;
+    if (!same && beside->used_end - beside->used_first == MOST_USED)
+        return false;
+    if (!same)
+        last = beside->used_end++ % MOST_USED;
+    beside->used[last].number = number;
+    beside->used[last].end = end;
+    return true;
+}
+
+/* False: there is none now. */
+static bool take_room(const struct tsr_staging_use *use, struct beside *beside, uint32_t strand, uint64_t bytes, uint64_t *at)
+{
+    uint64_t needed = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, head = beside->head;
+    if (head % AREA_BYTES + needed > AREA_BYTES)
+        head += AREA_BYTES - head % AREA_BYTES;
+    for (unsigned attempt = 0; attempt < 2; attempt++) {
+        if (head + needed - beside->tail <= AREA_BYTES && note_used(beside, use->number, head + needed)) {
+            *at = head;
+            beside->head = head + needed;
+            return true;
+        }
+        free_done(use->stream, beside, strand);
+    }
+    return false;
+}
+
+/* ---- the first step ---- */
+
+static CUresult follow_home(struct tsr_staging *area, const struct tsr_staging_use *use)
+{
+    struct tsr_stream *stream = use->stream;
+    CUresult result = CUDA_SUCCESS;
+    if (!area->slot.handle)
+        result = tsr_real.cuStreamCreateWithPriority(&area->slot.handle, CU_STREAM_NON_BLOCKING, stream->priority);
+    if (result == CUDA_SUCCESS && !area->event)
+        result = tsr_real.cuEventCreate(&area->event, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventRecord(area->event, stream->handle);
+    return result == CUDA_SUCCESS ? tsr_real.cuStreamWaitEvent(area->slot.handle, area->event, 0) : result;
+}
+
+static CUresult post_wait(struct tsr_lane_client *lane, uint32_t slot, uint32_t whose, uint32_t fence_slot, uint64_t value)
+{
+    struct tsr_lane_record wait = {
+        .kind = TSR_LANE_WAIT, .stream = slot, .function = whose, .shared_bytes = 1 + fence_slot, .value = value};
+    return tsr_lane_post(lane, &wait, NULL);
+}
+
+/* After work at home that is not tracked, and what that came after. */
+static CUresult begin(struct tsr_staging *area, const struct tsr_staging_use *use, struct beside *beside)
+{
+    struct tsr_stream *stream = use->stream;
+    CUresult result = CUDA_SUCCESS;
+    if (!use->lane) {
+        uint64_t exposed = __atomic_load_n(&tsr_order_exposed, __ATOMIC_ACQUIRE);
+        if (area->slot.handle && beside->fork == exposed && beside->joins == stream->joins)
+            return CUDA_SUCCESS;
+        beside->fork = exposed;
+        beside->joins = stream->joins;
+        return follow_home(area, use);
+    }
+    uint64_t fork = stream->fork_values[tsr_lane_number(use->lane)];
+    if (!tsr_slot_opened(area->slot.slot, tsr_lane_number(use->lane)))
+        result = tsr_order_open_locked(&area->slot, use->lane);
+    if (result == CUDA_SUCCESS && beside->fork != fork)
+        result = post_wait(use->lane, area->slot.slot, 0, stream->slot, fork);
+    beside->fork = fork;
+    return result;
+}
+
+static CUresult await_home(struct tsr_staging *area, const struct tsr_staging_use *use, uint64_t number)
+{
+    struct tsr_stream *stream = use->stream;
+    uint64_t value = tsr_strands_marked(stream, 0, number);
+    CUresult result = value ? CUDA_SUCCESS : tsr_strands_mark(stream, 0, tsr_ticket_last_of(use->queue, 0));
+    if (!value && result == CUDA_SUCCESS)
+        value = tsr_strands_marked(stream, 0, number);
+    if (result != CUDA_SUCCESS || !value)
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_SUPPORTED;
+    return post_wait(use->lane, area->slot.slot, 0, stream->slot, value);
+}
+
+static CUresult await_lane(struct tsr_staging *area, const struct tsr_staging_use *use, uint32_t source, uint64_t number)
+{
+    struct tsr_stream *stream = use->stream;
+    uint64_t value;
+    CUresult result = tsr_strands_reach(stream, source, number, &value);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (use->lane)
+        return post_wait(use->lane, area->slot.slot, source, stream->slot, value);
+    CUdeviceptr fence = tsr_lane_away_fence(stream->slot, tsr_session()->lanes[source - 1]);
+    CUstreamBatchMemOpParams wait = tsr_order_wait_operation(fence, value);
+    return tsr_real.cuStreamBatchMemOp_v2(area->slot.handle, 1, &wait, 0);
+}
+
+static CUresult await_source(struct tsr_staging *area, struct tsr_staging_use *use, struct beside *beside, uint32_t source)
+{
+    uint64_t number = use->needs[source];
+    CUresult result = CUDA_SUCCESS;
+    if (!use->sources)
+        result = begin(area, use, beside);
+    if (result == CUDA_SUCCESS && number > beside->after[source] && number > use->queue->strands[source].joined)
+        result = source ? await_lane(area, use, source, number) : await_home(area, use, number);
+    if (result != CUDA_SUCCESS)
+        return result;
+    use->sources |= 1u << source;
+    if (beside->after[source] < number)
+        beside->after[source] = number;
+    return CUDA_SUCCESS;
+}
+
+static CUresult copy_there(const struct tsr_staging_use *use, uint32_t slot, const struct tsr_lane_copy *what, uint16_t time)
+{
+    struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .time = time, .stream = slot, .param_bytes = sizeof *what};
+    return tsr_lane_post(use->lane, &record, what);
+}
+
+static CUresult copy_here(CUstream stream, const struct tsr_lane_copy *what)
+{
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = what->from,
+                          .srcPitch = what->from_pitch,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = what->to,
+                          .dstPitch = what->to_pitch,
+                          .WidthInBytes = what->width,
+                          .Height = what->height};
+    if (what->height == 1)
+        return tsr_real.cuMemcpyDtoDAsync_v2(what->to, what->from, what->width, stream);
+    return tsr_real.cuMemcpy2DAsync_v2(&rows, stream);
+}
+
+static CUresult stage(struct tsr_staging *area, struct tsr_staging_use *use, uint32_t source, CUdeviceptr from,
+                      struct tsr_staged *staged, uint16_t time)
+{
+    uint32_t strand = tsr_lane_rank(use->lane);
+    struct beside *beside = &area->strands[strand];
+    uint64_t at;
+    CUresult result = use->sources >> source & 1 ? CUDA_SUCCESS : await_source(area, use, beside, source);
+    if (result == CUDA_SUCCESS && !take_room(use, beside, strand, staged->bytes * staged->rows, &at))
+        result = CUDA_ERROR_NOT_SUPPORTED;
+    if (result != CUDA_SUCCESS)
+        return result;
+    staged->at = place_of(area, strand, at);
+    struct tsr_lane_copy what = {.to = staged->at,
+                                 .from = from,
+                                 .to_pitch = staged->bytes,
+                                 .from_pitch = staged->stride,
+                                 .width = staged->bytes,
+                                 .height = staged->rows};
+    result = use->lane ? copy_there(use, area->slot.slot, &what, time) : copy_here(area->slot.handle, &what);
+    if (result == CUDA_SUCCESS)
+        use->pulls[use->count++] = *staged;
+    return result;
+}
+
+CUresult tsr_staging_pull(struct tsr_staging_use *use, const struct tsr_pull *pull, CUdeviceptr from, CUdeviceptr to,
+                          uint16_t time)
+{
+    uint64_t bytes = tsr_pull_bytes(pull), rows = tsr_pull_rows(pull);
+    struct tsr_staged staged = {.to = to, .bytes = bytes / rows, .rows = rows, .stride = pull->stride};
+    struct tsr_staging *area = NULL;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    bool pushed = false;
+    if (use->stream && use->count < TSR_STAGED_PULLS && bytes <= MOST_BYTES && use->needs[pull->from])
+        area = area_of(use);
+    if (area && !use->lane)
+        result = tsr_current_push(use->stream->context, &pushed);
+    if (area && (use->lane || result == CUDA_SUCCESS))
+        result = stage(area, use, pull->from, from, &staged, time);
+    tsr_current_pop(pushed);
+    use->direct |= result == CUDA_ERROR_NOT_SUPPORTED;
+    return result;
+}
+
+/* ---- the second step ---- */
+
+/* Others see that the bytes have come, and the strand waits for it. */
+static CUresult arrive(struct tsr_staging *area, const struct tsr_staging_use *use, uint64_t value)
+{
+    const struct tsr_session *session = tsr_session();
+    uint32_t slot = area->slot.slot;
+    if (use->lane) {
+        struct tsr_lane_record signal = {.kind = TSR_LANE_SIGNAL, .stream = slot, .value = value};
+        tsr_slot_set_signalled(slot, use->lane, value);
+        CUresult result = tsr_lane_post(use->lane, &signal, NULL);
+        return result == CUDA_SUCCESS ? post_wait(use->lane, use->stream->slot, TSR_LANE_OWN, slot, value) : result;
+    }
+    CUstreamBatchMemOpParams writes[TSR_LANES];
+    for (uint32_t i = 0; i < session->lane_count; i++)
+        writes[i] = tsr_order_write_operation(tsr_lane_home_fence(slot, session->lanes[i]), value);
+    CUresult result = tsr_real.cuStreamBatchMemOp_v2(area->slot.handle, session->lane_count, writes, 0);
+    CUstreamBatchMemOpParams wait = tsr_order_wait_operation(tsr_lane_home_fence(slot, session->lanes[0]), value);
+    return result == CUDA_SUCCESS ? tsr_order_operate_locked(use->stream, 1, &wait) : result;
+}
+
+static CUresult place(const struct tsr_staging_use *use, const struct tsr_staged *staged)
+{
+    struct tsr_lane_copy what = {.to = staged->to,
+                                 .from = staged->at,
+                                 .to_pitch = staged->stride,
+                                 .from_pitch = staged->bytes,
+                                 .width = staged->bytes,
+                                 .height = staged->rows};
+    return use->lane ? copy_there(use, use->stream->slot, &what, 0) : copy_here(use->stream->handle, &what);
+}
+
+static CUresult finish(struct tsr_staging *area, const struct tsr_staging_use *use)
+{
+    struct beside *beside = &area->strands[tsr_lane_rank(use->lane)];
+    uint64_t value = tsr_slot_next_value(area->slot.slot);
+    CUresult result = arrive(area, use, value);
+    for (uint32_t i = 0; i < use->count && result == CUDA_SUCCESS; i++)
+        result = place(use, &use->pulls[i]);
+    beside->done[beside->done_count++ % LAST] = (struct tsr_stream_mark){use->number, value};
+    return result;
+}
+
+CUresult tsr_staging_end(struct tsr_staging_use *use)
+{
+    struct tsr_stream *stream = use->stream;
+    CUresult result = CUDA_SUCCESS;
+    bool pushed = false;
+    if (!stream || !belongs(stream->staging, stream) || stream->staging->queue != use->queue)
+        return CUDA_SUCCESS;
+    struct beside *beside = &stream->staging->strands[tsr_lane_rank(use->lane)];
+    if (use->direct)
+        beside->unstaged = use->number;
+    if (!use->count)
+        return CUDA_SUCCESS;
+    if (!use->lane)
+        result = tsr_current_push(stream->context, &pushed);
+    if (result == CUDA_SUCCESS)
+        result = finish(stream->staging, use);
+    if (result == CUDA_SUCCESS && beside->done_count % MARK_EVERY == 0)
+        result = tsr_strands_mark(stream, tsr_lane_rank(use->lane), use->number);
+    tsr_current_pop(pushed);
+    return result;
+}
+
+/* ---- who overwrites ---- */
+
+/* The fence of the last pull up to the number, or of a later one, if that is not remembered. */
+static uint64_t fence_of(const struct beside *beside, uint64_t number)
+{
+    uint32_t kept = beside->done_count < LAST ? beside->done_count : LAST;
+    for (uint32_t i = 1; i <= kept; i++) {
+        const struct tsr_stream_mark *done = &beside->done[(beside->done_count - i) % LAST];
+        if (done->number <= number || (i == kept && beside->done_count > LAST))
+            return done->value;
+    }
+    return 0;
+}
+
+static CUresult await_fence(const struct tsr_staging *area, struct tsr_stream *stream, uint32_t asker, uint32_t puller,
+                            uint64_t value)
+{
+    const struct tsr_session *session = tsr_session();
+    if (asker)
+        return post_wait(session->lanes[asker - 1], stream->slot, puller, area->slot.slot, value);
+    CUdeviceptr fence = tsr_lane_away_fence(area->slot.slot, session->lanes[puller - 1]);
+    CUstreamBatchMemOpParams wait = tsr_order_wait_operation(fence, value);
+    return tsr_order_operate_locked(stream, 1, &wait);
+}
+
+uint64_t tsr_staging_guard(struct tsr_stream *stream, uint32_t asker, uint32_t puller, uint64_t number, CUresult *result)
+{
+    struct tsr_staging *area = stream->staging;
+    if (!belongs(area, stream) || area->queue != stream->queue)
+        return number;
+    struct beside *beside = &area->strands[puller];
+    uint64_t value = fence_of(beside, number);
+    if (value > beside->guarded[asker]) {
+        *result = await_fence(area, stream, asker, puller, value);
+        beside->guarded[asker] = value;
+    }
+    return beside->unstaged < number ? beside->unstaged : number;
+}

@@ -1,0 +1,125 @@
+"""A program that launches what another one did: `recorded_guest.py FILE SCALE [LAUNCHES]`.
+
+FILE has launches with their ranges and times, as scripts/bench/schedule reads them, in the same sense. Each becomes the launch of a kernel
+that reads and writes the same ranges and takes as long (a sleep), in one stream. Memory is smaller by SCALE: each
+stretch between two ends of ranges is, and no stretch is less than 16 bytes, so that what overlapped does, and what
+did not does not. What lay less than 1 MiB apart is one allocation. Prints a digest of all memory at the end.
+"""
+
+import ctypes
+import gzip
+import hashlib
+import itertools
+import json
+import sys
+from bisect import bisect_left
+from pathlib import Path
+from typing import Any
+
+import numpy
+from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.bindings import call, functions, use_gpu
+
+APART, LEAST, THREADS = 1 << 20, 16, 256
+Range = tuple[str, int, int]
+
+
+class Memory:
+    """Addresses of the recorded program to ours."""
+
+    def __init__(self, ranges: list[Range], scale: int) -> None:
+        self.ends = sorted({at for _, first, end in ranges for at in (first, end)})
+        self.at = [0] * len(self.ends)
+        covered = sorted((first, end) for _, first, end in ranges)
+        segments = [[covered[0][0], covered[0][1]]]
+        for first, end in covered[1:]:
+            if first > segments[-1][1] + APART:
+                segments.append([first, end])
+            segments[-1][1] = max(segments[-1][1], end)
+        self.buffers: list[tuple[int, int]] = []
+        for first, end in segments:
+            low, high = bisect_left(self.ends, first), bisect_left(self.ends, end)
+            sizes = [max(LEAST, (b - a) // scale // LEAST * LEAST) for a, b in itertools.pairwise(self.ends[low : high + 1])]
+            buffer = int(call(driver.cuMemAlloc(sum(sizes))))
+            call(driver.cuMemsetD8(buffer, 1, sum(sizes)))
+            self.buffers.append((buffer, sum(sizes)))
+            for number, size in enumerate([*itertools.accumulate(sizes, initial=buffer)]):
+                self.at[low + number] = size
+
+    def __call__(self, address: int) -> int:
+        return self.at[bisect_left(self.ends, address)]
+
+    def digest(self) -> str:
+        found = hashlib.sha256()
+        for buffer, size in self.buffers:
+            taken = numpy.zeros(size, numpy.uint8)
+            call(driver.cuMemcpyDtoH(taken, buffer, size))
+            found.update(taken.tobytes())
+        return found.hexdigest()[:16]
+
+
+def known(tier: str, ranges: list[list[Any]]) -> list[Range]:
+    """What a library call reads and writes as one range is its workspace, or its result; wholes: see there."""
+    some = {(str(kind)[0], int(first), int(end)) for kind, first, end, whole in ranges if not (whole and kind == "read")}
+    written = {each[1:] for each in some if each[0] == "w"}
+    return sorted(each for each in some if not (tier == "call" and each[0] == "r" and each[1:] in written))
+
+
+def split(ranges: list[Range]) -> list[Range]:
+    """Those that overlap have the same ends then: each thread reads and writes the same place of both."""
+    ends = sorted({at for _, first, end in ranges for at in (first, end)})
+    parts: list[Range] = []
+    for kind, first, end in ranges:
+        inner = [at for at in ends if first < at < end and any(k != kind and f < end and first < e for k, f, e in ranges)]
+        parts += [(kind, a, b) for a, b in itertools.pairwise([first, *inner, end])]
+    return list(dict.fromkeys(parts))
+
+
+def kernel(name: str, kinds: str) -> str:
+    parameters = [f".param .u64 p{n}, .param .u32 c{n}" for n in range(len(kinds))] + [".param .u32 ns"]
+    lines = [
+        ".reg .b64 %p, %at; .reg .b32 %i, %b, %t, %sum, %v, %c; .reg .pred %in;",
+        "ld.param.u32 %c, [ns]; nanosleep.u32 %c;",
+        "mov.u32 %b, %ctaid.x; mov.u32 %t, %ntid.x; mov.u32 %i, %tid.x; mad.lo.u32 %i, %b, %t, %i;",
+        "mul.wide.u32 %at, %i, 4; mov.u32 %sum, %i;",
+    ]
+    for n in sorted(range(len(kinds)), key=lambda n: kinds[n] == "w"):
+        lines += [
+            f"ld.param.u32 %c, [c{n}]; setp.ge.u32 %in, %i, %c; @%in bra L{n};",
+            f"ld.param.u64 %p, [p{n}]; add.u64 %p, %p, %at;",
+            "ld.global.u32 %v, [%p]; mad.lo.u32 %sum, %sum, 3, %v;" if kinds[n] == "r" else f"add.u32 %v, %sum, {n}; st.global.u32 [%p], %v;",
+            f"L{n}:",
+        ]
+    return f".visible .entry {name}({', '.join(parameters)})\n{{\n" + "\n".join([*lines, "ret;"]) + "\n}\n"
+
+
+def main() -> None:
+    path, scale, *most = sys.argv[1:]
+    recorded = json.loads(gzip.decompress(Path(path).read_bytes()))["launches"][: int(most[0]) if most else None]
+    launches = [(f, us, split(known(tier, ranges))) for f, us, tier, ranges in recorded]
+    use_gpu()
+    memory = Memory([each for *_, ranges in launches for each in ranges], int(scale))
+    kinds = {(f, "".join(kind for kind, *_ in ranges)) for f, _, ranges in launches}
+    found = functions(*(kernel(f"f{f}_{what}", what) for f, what in sorted(kinds)))
+    stream = call(driver.cuStreamCreate(1))
+    call(driver.cuCtxSynchronize())
+    for f, us, ranges in launches:
+        name = f"f{f}_" + "".join(kind for kind, *_ in ranges)
+        values: list[Any] = []
+        most_words = 1
+        for _, first, end in ranges:
+            at, words = memory(first), (memory(end) - memory(first)) // 4
+            values += [at, words]
+            most_words = max(most_words, words)
+        types = (ctypes.c_uint64, ctypes.c_uint32) * len(ranges) + (ctypes.c_uint32,)
+        parameters = ((*values, int(us * 1000)), types)
+        blocks = -(-most_words // THREADS)
+        call(driver.cuLaunchKernel(found[name], blocks, 1, 1, THREADS, 1, 1, 0, stream, parameters, 0))
+    call(driver.cuStreamSynchronize(stream))
+    print(memory.digest())
+
+
+main()
