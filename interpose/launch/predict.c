@@ -28,6 +28,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t scratch_key;
 static __thread void *thread_scratch;
 
+uint32_t tsr_predict_errors;
+
 static void give_scratch(void *scratch)
 {
     tsr_os_unmap(scratch, TSR_ACCESS_SCRATCH_BYTES);
@@ -226,5 +228,6 @@ void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source 
         tsr_call_ranges_distrust(); /* the call's operands are used in predictions by code, too */
     if (source != TSR_SOURCE_LIBRARY)
         tsr_template_distrust(tsr_template_find(&function->template, home()));
+    __atomic_fetch_add(&tsr_predict_errors, 1, __ATOMIC_RELEASE);
     tsr_copies_look_again();
 }

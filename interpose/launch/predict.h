@@ -33,6 +33,8 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out);
 /* Nothing is known yet of the launch's function: once it is, such launches will have been evaluated. */
 void tsr_predict_later(const struct tsr_launch *launch);
 
+extern uint32_t tsr_predict_errors __attribute__((visibility("hidden"))); /* atomic; predictions that were wrong so far */
+
 /* The prediction was wrong: from now on the access sets of the function, or of the thread's library call, are unknown in this process. */
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source);
 

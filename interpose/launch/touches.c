@@ -3,6 +3,7 @@
 
 #include "base/thread_memory.h"
 #include "launch/launch.h"
+#include "launch/remembered.h"
 
 #define LONGEST (1ll << 40) /* more is anything */
 
@@ -34,10 +35,15 @@ static bool find(const struct tsr_launch *launch, struct tsr_touches *out)
         tsr_predict_later(launch);
         return false;
     }
+    struct tsr_remembered remembered = tsr_remembered_find(launch, out);
+    if (remembered.known)
+        return true;
     tsr_predict(launch, &prediction);
     bool known = prediction.source != TSR_SOURCE_NONE;
     for (uint32_t i = 0; i < prediction.count && known; i++)
         known = add(&prediction.ranges[i], out);
+    if (known)
+        tsr_remembered_keep(&remembered, launch, out);
     return known;
 }
 

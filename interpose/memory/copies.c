@@ -19,6 +19,7 @@
 #include "memory/home.h"
 #include "memory/marks.h"
 #include "memory/owners.h"
+#include "memory/staging.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/order.h"

@@ -115,6 +115,9 @@ void tsr_copies_look_again(void);
 
 /* Instead of tsr_order_enter for work at home: does all of the above, and holds the stream. */
 CUresult tsr_copies_enter(const struct tsr_copies_use *use, struct tsr_order_hold *hold);
+/* The same for a stream at home that has been looked up. */
+CUresult tsr_copies_enter_found(const struct tsr_copies_use *use, const struct tsr_stream_found *found,
+                                struct tsr_order_hold *hold);
 /* The same for a call that may touch anything, whether or not there are copies. */
 CUresult tsr_copies_enter_all(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
 /* For a loose call, which may wait on the host and so holds nothing (tsr_order_enter_loose): until tsr_copies_loose_end, whatever the result. */

@@ -243,6 +243,17 @@ CUresult tsr_copies_enter(const struct tsr_copies_use *use, struct tsr_order_hol
     return is_home ? enter_at_home(use, hold) : enter_elsewhere(use, hold);
 }
 
+CUresult tsr_copies_enter_found(const struct tsr_copies_use *use, const struct tsr_stream_found *found,
+                                struct tsr_order_hold *hold)
+{
+    if (!is_under_way(use) || !tsr_order_enter_found(found, use->tracked, hold))
+        return tsr_copies_enter(use, hold);
+    CUresult result = tsr_copies_pull(use, hold, 0);
+    if (result != CUDA_SUCCESS)
+        tsr_order_leave(hold);
+    return result == CUDA_ERROR_NOT_READY ? tsr_copies_enter(use, hold) : result;
+}
+
 CUresult tsr_copies_enter_all(CUstream stream, bool per_thread, struct tsr_order_hold *hold)
 {
     struct tsr_copies_use use = {.everything = true, .stream = stream, .per_thread = per_thread};

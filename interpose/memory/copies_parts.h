@@ -93,6 +93,15 @@ CUresult tsr_copies_give(CUdeviceptr address, const struct tsr_lane_client *lane
 
 extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
 
+/*
+ * Records the use, whose stream is held, if it needs and changes nothing but the writers of what it writes (copies_in_place.c). False: it has to be
+ * looked at.
+ */
+bool tsr_copies_use_in_place_locked(const struct tsr_copies_use *use, const struct tsr_order_hold *hold);
+
+/* The cell of one part that holds all bytes of the touch, and, if it is written, no others; NULL: there is more to it. */
+struct tsr_cell *tsr_copies_cell_locked(const struct tsr_touch *touch, struct tsr_copies **copies);
+
 /* Memory lock. Makes room for a copy on a full GPU. False: there is none to be made, or no quiet moment. */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
 /* Memory lock; nothing on its GPU uses the copy, of which it holds nothing alone. The copy goes. */

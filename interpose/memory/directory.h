@@ -37,6 +37,7 @@
 #define TSR_DIRECTORY_CELLS 4096u
 #endif
 #define TSR_DIRECTORY_WRITERS 4u
+#define TSR_DIRECTORY_HINTS 128u /* a power of two */
 #define TSR_TICKET_SHIFT 48                        /* a ticket: the queue above it, the number below */
 #define TSR_TICKET_LATEST ((1ull << TSR_TICKET_SHIFT) - 1) /* the number of a writer that repeats */
 
@@ -65,7 +66,9 @@ struct tsr_directory {
         struct tsr_cell *data;
         size_t count, capacity;
     } cells;
+    uint16_t hints[TSR_DIRECTORY_HINTS]; /* where look-ups found their offsets last, by a hash of these */
 };
+_Static_assert(TSR_DIRECTORY_CELLS <= UINT16_MAX, "a hint is the index of a cell");
 
 /* Further copies that get what a use overwrites: each by work of its own, with that ticket, for which tsr_directory_ask has been asked as well. */
 struct tsr_broadcast {
@@ -184,6 +187,8 @@ struct tsr_survey {
     /* In a pool (owners.h), by GPU: bytes that it would use in another's memory; and in copies that it does not have yet. */
     uint64_t through_link[TSR_DIRECTORY_COPIES], new_copies[TSR_DIRECTORY_COPIES];
 };
+
+void tsr_survey_begin(struct tsr_survey *survey);
 
 struct tsr_survey_of {
     uint16_t copies;                                  /* set of those that the use may run on */

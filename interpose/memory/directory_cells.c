@@ -32,6 +32,21 @@ bool tsr_directory_has_room(struct tsr_directory *directory, size_t cells)
     return wanted <= directory->most && tsr_vec_reserve(&directory->cells, wanted);
 }
 
+/* For the next look-up of the offset, too. */
+size_t tsr_cell_search(const struct tsr_directory *directory, uint64_t offset)
+{
+    size_t low = 0, high = directory->cells.count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (directory->cells.data[middle].first <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    *tsr_cell_hint(directory, offset) = (uint16_t)low;
+    return low;
+}
+
 size_t tsr_cell_split(struct tsr_directory *directory, uint64_t offset)
 {
     if (offset >= directory->bytes)

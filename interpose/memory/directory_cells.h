@@ -24,23 +24,30 @@ static inline uint64_t tsr_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The cell that the offset lies in. */
-static inline size_t tsr_cell_find(const struct tsr_directory *directory, uint64_t offset)
-{
-    size_t low = 0, high = directory->cells.count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (directory->cells.data[middle].first <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static inline uint64_t tsr_cell_end(const struct tsr_directory *directory, size_t index)
 {
     return index + 1 < directory->cells.count ? directory->cells.data[index + 1].first : directory->bytes;
+}
+
+static inline bool tsr_cell_is_at(const struct tsr_directory *directory, size_t index, uint64_t offset)
+{
+    return index < directory->cells.count && directory->cells.data[index].first <= offset &&
+           offset < tsr_cell_end(directory, index);
+}
+
+/* Where the offset was found last, if it still lies there. */
+static inline uint16_t *tsr_cell_hint(const struct tsr_directory *directory, uint64_t offset)
+{
+    return (uint16_t *)&directory->hints[offset * 0x9e3779b97f4a7c15ull >> 40 & (TSR_DIRECTORY_HINTS - 1)];
+}
+
+size_t tsr_cell_search(const struct tsr_directory *directory, uint64_t offset);
+
+/* The cell that the offset lies in. */
+static inline size_t tsr_cell_find(const struct tsr_directory *directory, uint64_t offset)
+{
+    size_t hint = *tsr_cell_hint(directory, offset);
+    return tsr_cell_is_at(directory, hint, offset) ? hint : tsr_cell_search(directory, offset);
 }
 
 static inline unsigned tsr_cell_part_count(const struct tsr_cell *cell)
@@ -93,6 +100,9 @@ static inline uint32_t tsr_part_writer(const struct tsr_part *part, uint32_t que
 
 /* A cell begins at the offset from now on; there is room. Its index. */
 size_t tsr_cell_split(struct tsr_directory *directory, uint64_t offset);
+
+/* Adds so many bytes of the part to the survey. */
+void tsr_part_survey(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey);
 
 /* Equal neighbours among the cells from `begin` to `end`, and at the edges of these, which may have been split, become one. */
 void tsr_cells_join(struct tsr_directory *directory, size_t begin, size_t end);

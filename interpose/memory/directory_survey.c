@@ -1,6 +1,17 @@
 /* See directory.h: where a launch would find what it reads. */
 #include "memory/directory_cells.h"
 
+#include <string.h>
+
+/* Parts are set as they are counted. */
+void tsr_survey_begin(struct tsr_survey *survey)
+{
+    survey->part_count = 0;
+    memset(survey->constants, 0, sizeof survey->constants);
+    memset(survey->through_link, 0, sizeof survey->through_link);
+    memset(survey->new_copies, 0, sizeof survey->new_copies);
+}
+
 void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, uint16_t holders)
 {
     struct tsr_place_part *parts = survey->parts;
@@ -20,7 +31,7 @@ void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, 
     last->holders &= holders;
 }
 
-static void survey_part(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey)
+void tsr_part_survey(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey)
 {
     bool fresh = false;
     for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && part->writers[i]; i++) {
@@ -31,6 +42,17 @@ static void survey_part(const struct tsr_part *part, uint64_t bytes, const struc
     }
     for (uint32_t lacking = fresh ? 0 : of->copies & ~part->holders; lacking; lacking &= lacking - 1)
         survey->constants[__builtin_ctz(lacking)] += bytes;
+}
+
+static void survey_cell(const struct tsr_cell *cell, uint64_t first, uint64_t end, const struct tsr_use *use,
+                        const struct tsr_survey_of *of, struct tsr_survey *survey)
+{
+    bool pulls = use->pulls || tsr_cell_plan(cell, first, end, use).pulls;
+    for (unsigned part = 0; part < tsr_cell_part_count(cell) && pulls; part++) {
+        uint64_t bytes = cell->rows.stride ? tsr_rows_bytes(tsr_cell_rows(cell, part), first, end) : end - first;
+        if (bytes)
+            tsr_part_survey(&cell->parts[part], bytes, of, survey);
+    }
 }
 
 void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,
@@ -45,11 +67,6 @@ void tsr_directory_survey(const struct tsr_directory *directory, const struct ts
         const struct tsr_cell *cell = &directory->cells.data[i];
         uint64_t first = cell->first > use->first ? cell->first : use->first,
                  end = tsr_least(tsr_cell_end(directory, i), use->end);
-        bool pulls = tsr_cell_plan(cell, first, end, &anywhere).pulls;
-        for (unsigned part = 0; part < tsr_cell_part_count(cell) && pulls; part++) {
-            uint64_t bytes = cell->rows.stride ? tsr_rows_bytes(tsr_cell_rows(cell, part), first, end) : end - first;
-            if (bytes)
-                survey_part(&cell->parts[part], bytes, of, survey);
-        }
+        survey_cell(cell, first, end, &anywhere, of, survey);
     }
 }

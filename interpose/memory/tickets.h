@@ -28,6 +28,7 @@ struct tsr_ticket_strand {
     uint64_t joined;         /* up to this number, all work that the stream is given from now on comes after the strand's */
     uint64_t shared_read;    /* number of its last work that read memory without a directory */
     uint64_t shared_write;   /* and of its last that wrote such memory */
+    uint64_t after_all;      /* tsr_tickets.before_all, if its work is known to come after that */
     uint64_t used_at;        /* broadcasts of the queue when it last had work that was none */
     uint64_t after
         [TSR_STRANDS]; /* by other strand of the stream: up to this number, work that this strand is given from now on comes after its */
@@ -88,7 +89,7 @@ struct tsr_asker {
 };
 
 uint64_t tsr_ticket_last_of(const struct tsr_ticket_queue *queue, uint32_t strand); /* the number of its last ticket */
-CUcontext tsr_tickets_context(void); /* the calling thread's */
+CUcontext tsr_tickets_context(void);                                                /* the calling thread's */
 
 /* The queue of a stream (never NULL). The place of its strand 0; TSR_NO_QUEUE: no memory. */
 uint32_t tsr_ticket_queue_find_locked(CUstream named);

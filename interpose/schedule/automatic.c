@@ -61,6 +61,7 @@ static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
 static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
+static __thread bool samples;       /* it is to be a sample, on the GPU that was chosen, or, once it has gone home, there */
 static __thread struct tsr_sample *sample;
 static __thread struct tsr_sample_away sample_away;
 static __thread double wait_began_ns = NOT_WAITING;
@@ -112,8 +113,9 @@ void tsr_automatic_distances(const struct tsr_touch *touches, uint32_t count, do
 
 static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *bytes)
 {
-    struct tsr_survey survey = {0};
+    struct tsr_survey survey;
     struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh, .in_pool = tsr_owners_are_spread()};
+    tsr_survey_begin(&survey);
     tsr_copies_survey(launch->touches, launch->count, &of, &survey);
     asked.part_count = survey.part_count;
     for (uint32_t i = 0; i < survey.part_count; i++)
@@ -139,6 +141,11 @@ static bool is_shared_locked(CUstream stream, uint32_t gpu)
 {
     double free_ns = state->place.timelines[TSR_PLACE_ACTUAL].free_ns[gpu];
     return tsr_sharing_is_shared(&state->samples.sharing[gpu], stream, asked.now_ns, free_ns);
+}
+
+static bool is_due_locked(uint32_t gpu)
+{
+    return class.function && tsr_class_is_due(&class, gpu);
 }
 
 static bool continues_locked(void)
@@ -237,6 +244,7 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     state->figures.unknown += !launch->touches;
     ask_locked(launch);
     tsr_place_choose(&state->place, &asked, &choice);
+    samples = choice.gpu != HOME && is_due_locked(choice.gpu);
     pthread_mutex_unlock(&lock);
     return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
 }
@@ -244,10 +252,11 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
 /* It reads nothing else there, and lacks some of it. */
 static bool is_constant_locked(const struct tsr_touch *touch, uint32_t gpu)
 {
-    struct tsr_survey survey = {0};
+    struct tsr_survey survey;
     struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh};
     if (!touch->pulls || touch->writes)
         return false;
+    tsr_survey_begin(&survey);
     tsr_copies_survey(touch, 1, &of, &survey);
     return !survey.part_count && survey.constants[gpu];
 }
@@ -299,6 +308,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
         tsr_samples_drop(&state->samples, &sample_away);
     sample_away.is_one = false;
     tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
+    samples = gpu == HOME && is_due_locked(HOME);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->figures.launches};
     if (tsr_plan_is_there)
@@ -314,7 +324,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 
 uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 {
-    if (!class.function)
+    if (!samples)
         return 0;
     pthread_mutex_lock(&lock);
     bool shared = is_shared_locked(asked_stream, tsr_lane_rank(lane)); /* since it was asked for, others may have gone there */
@@ -326,7 +336,7 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 void tsr_automatic_begins(CUstream stream)
 {
     sample = NULL;
-    if (!class.function)
+    if (!samples)
         return;
     pthread_mutex_lock(&lock);
     sample = tsr_samples_begin(&state->samples, &class, stream, is_shared_locked(stream, HOME));

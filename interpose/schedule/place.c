@@ -78,23 +78,35 @@ void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *opt
     place->strategy = options->strategies & 1u << TSR_PLACE_STAY ? TSR_PLACE_STAY : TSR_PLACE_EARLIEST;
 }
 
-/* Copies into one GPU from another come one after the other. Writes when the links to the GPU have done, if asked. */
-static struct option look(const struct question *question, uint32_t gpu, double *links)
+/* Copies into one GPU from another come one after the other. */
+struct copying {
+    double busy[TSR_GPUS]; /* until when each link to the GPU is */
+    uint32_t used;         /* set of links */
+};
+
+static double copied_at(struct copying *copying, const struct question *question, uint32_t gpu, uint32_t from, double ready_ns,
+                        double copy_ns)
+{
+    double begin_ns = copying->used >> from & 1 ? copying->busy[from] : question->timeline->link_ns[gpu][from];
+    copying->busy[from] = later(begin_ns, later(ready_ns, question->now_ns)) + copy_ns;
+    copying->used |= 1u << from;
+    return copying->busy[from] + question->place->options.links[from][gpu].copy_ns;
+}
+
+/* Writes when the links to the GPU have done, if asked. */
+static inline struct option look(const struct question *question, uint32_t gpu, double *links)
 {
     const struct tsr_place_link(*of)[TSR_GPUS] = question->place->options.links;
-    double free_ns = later(question->timeline->free_ns[gpu], later(question->now_ns, question->after_ns)), busy[TSR_GPUS];
+    double free_ns = later(question->timeline->free_ns[gpu], later(question->now_ns, question->after_ns));
     struct option option = {.start_ns = free_ns};
-    uint32_t used = 0;
+    struct copying copying;
+    copying.used = 0;
     for (uint32_t i = 0; i < question->count; i++) {
         const struct read *read = &question->reads[i];
-        const struct tsr_place_link *link = &of[read->gpu][gpu];
-        double ready_ns = read->gpu == gpu ? read->done_ns : read->done_ns + link->fence_ns;
+        double ready_ns = read->gpu == gpu ? read->done_ns : read->done_ns + of[read->gpu][gpu].fence_ns;
         if (!(read->holders >> gpu & 1)) {
-            double copy_ns = (double)read->bytes * link->ns_per_byte;
-            double begin_ns = used >> read->gpu & 1 ? busy[read->gpu] : question->timeline->link_ns[gpu][read->gpu];
-            busy[read->gpu] = later(begin_ns, later(ready_ns, question->now_ns)) + copy_ns;
-            used |= 1u << read->gpu;
-            ready_ns = busy[read->gpu] + link->copy_ns;
+            double copy_ns = (double)read->bytes * of[read->gpu][gpu].ns_per_byte;
+            ready_ns = copied_at(&copying, question, gpu, read->gpu, ready_ns, copy_ns);
             option.pull_ns += copy_ns;
             option.missing += read->bytes;
         }
@@ -102,14 +114,12 @@ static struct option look(const struct question *question, uint32_t gpu, double 
     }
     uint32_t home = question->place->options.home;
     if (question->constants && question->launch->constants[gpu] && gpu != home) {
-        double begin_ns = used >> home & 1 ? busy[home] : question->timeline->link_ns[gpu][home];
-        busy[home] = later(begin_ns, question->now_ns) + (double)question->launch->constants[gpu] * of[home][gpu].ns_per_byte;
-        used |= 1u << home;
-        option.start_ns = later(option.start_ns, busy[home] + of[home][gpu].copy_ns);
+        double copy_ns = (double)question->launch->constants[gpu] * of[home][gpu].ns_per_byte;
+        option.start_ns = later(option.start_ns, copied_at(&copying, question, gpu, home, question->now_ns, copy_ns));
     }
-    option.copies = used != 0;
-    for (; links && used; used &= used - 1)
-        links[__builtin_ctz(used)] = busy[__builtin_ctz(used)];
+    option.copies = copying.used != 0;
+    for (; links && copying.used; copying.used &= copying.used - 1)
+        links[__builtin_ctz(copying.used)] = copying.busy[__builtin_ctz(copying.used)];
     option.gap_ns = option.start_ns - free_ns;
     option.finish_ns = option.start_ns + question->launch->ns[gpu];
     return option;
@@ -145,7 +155,7 @@ static uint32_t best_fit(const struct question *question, uint32_t gpus)
 /* Of many GPUs those that hold nothing of it and were not used last are alike. */
 static uint32_t worth_a_look(const struct question *question, uint32_t allowed)
 {
-    if ((uint32_t)__builtin_popcount(allowed) <= WIDE)
+    if (question->place->options.gpus <= WIDE || (uint32_t)__builtin_popcount(allowed) <= WIDE)
         return allowed;
     uint32_t some = 1u << question->last | 1u << question->place->options.home;
     for (uint32_t i = 0; i < question->count; i++)
@@ -207,8 +217,49 @@ static uint32_t worth_leaving(const struct question *question, uint32_t gpus, ui
     return some;
 }
 
+/* Of the GPU, if it holds all that the launch reads. */
+static bool look_in_place(const struct question *question, uint32_t gpu, double free_ns, struct option *option)
+{
+    const struct tsr_place_options *options = &question->place->options;
+    *option = (struct option){.start_ns = free_ns};
+    for (uint32_t i = 0; i < question->count; i++) {
+        const struct read *read = &question->reads[i];
+        double fence_ns = read->gpu == gpu ? 0 : options->links[read->gpu][gpu].fence_ns;
+        if (!(read->holders >> gpu & 1))
+            return false;
+        option->start_ns = later(option->start_ns, read->done_ns + fence_ns);
+    }
+    option->gap_ns = option->start_ns - free_ns;
+    option->finish_ns = option->start_ns + question->launch->ns[gpu];
+    return gpu == options->home || !question->constants || !question->launch->constants[gpu];
+}
+
+/*
+ * The GPU of the stream's last launch holds all that is fresh, so the launch belongs there; and ends there before any other could, even one
+ * that did not have to wait or copy.
+ */
+static bool stays_where_it_is(const struct question *question, uint32_t allowed, struct option *there)
+{
+    const struct tsr_place_timeline *timeline = question->timeline;
+    const struct tsr_place_options *options = &question->place->options;
+    uint32_t own = question->last;
+    double least_ns = later(question->now_ns, question->after_ns);
+    if (!(allowed >> own & 1) || !look_in_place(question, own, later(timeline->free_ns[own], least_ns), there))
+        return false;
+    double score = score_of(question, there, own, own);
+    for (uint32_t left = allowed & ~(1u << own); left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        double finish_ns = later(timeline->free_ns[gpu], least_ns) + question->launch->ns[gpu];
+        if (finish_ns + 2 * options->links[own][gpu].fence_ns + options->lead_ns <= score)
+            return false;
+    }
+    return is_home_in_time(question, own, there->finish_ns);
+}
+
 static uint32_t choose(const struct question *question, uint32_t strategy, uint32_t allowed, struct option *chosen)
 {
+    if (strategy == TSR_PLACE_STAY && stays_where_it_is(question, allowed, chosen))
+        return question->last;
     struct option options[TSR_GPUS];
     uint32_t gpus = worth_a_look(question, allowed), best = TSR_GPUS, earliest = TSR_GPUS;
     for (uint32_t left = gpus; left; left &= left - 1)
@@ -390,7 +441,8 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     struct option option;
     choice->own = (struct tsr_place_known){0};
     look_up(place, launch, known);
-    struct question question = {.history = tsr_chain_history(place, launch, &readers)};
+    struct question question;
+    question.history = tsr_chain_history(place, launch, &readers);
     for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
         if (!(place->options.strategies >> strategy & 1))
             continue;
@@ -400,6 +452,10 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     }
     begin(&question, place, launch, TSR_PLACE_ACTUAL, known);
     choice->gpu = choose(&question, place->strategy, affordable(place, launch), &option);
+    choice->start_ns = option.start_ns;
+    choice->finish_ns = option.finish_ns;
+    choice->copies = option.copies;
+    choice->version = ++place->version;
     uint32_t wanted = choice->own.gpu[place->strategy];
     bool earning = choice->gpu == home && wanted != home;
     choice->fetches = earning && earns(place, launch, wanted) ? wanted : home;
@@ -416,9 +472,14 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     struct tsr_place_known **known = readers.known;
     uint32_t home = place->options.home;
     struct question question;
+    question.launch = launch;
+    struct option option = {.start_ns = choice->start_ns, .finish_ns = choice->finish_ns};
     look_up(place, launch, known);
-    ask(&question, place, launch, known, TSR_PLACE_ACTUAL);
-    struct option option = look(&question, gpu, NULL);
+    if (choice->gpu != gpu || choice->copies || choice->version != place->version) {
+        ask(&question, place, launch, known, TSR_PLACE_ACTUAL);
+        option = look(&question, gpu, NULL);
+    }
+    place->version++;
     advance(place, &question, TSR_PLACE_ACTUAL, gpu, &option, known, &choice->own);
     if (gpu != home && launch->constants[gpu])
         pay(place, launch, gpu);
@@ -438,6 +499,7 @@ void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *l
 {
     double *link_ns = &place->timelines[TSR_PLACE_ACTUAL].link_ns[gpu][place->options.home];
     *link_ns = later(*link_ns, launch->now_ns) + constants_ns(place, launch, gpu);
+    place->version++;
     pay(place, launch, gpu);
 }
 
@@ -461,6 +523,7 @@ void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)
     uint32_t gpu = known->gpu[TSR_PLACE_ACTUAL];
     double error_ns = at_ns - expected_ns(place, known);
     known->finish_ns[TSR_PLACE_ACTUAL] = at_ns;
+    place->version++;
     known->shift_ns = place->shift_ns[gpu] += error_ns;
     place->timelines[TSR_PLACE_ACTUAL].free_ns[gpu] = later(place->timelines[TSR_PLACE_ACTUAL].free_ns[gpu] + error_ns, at_ns);
 }

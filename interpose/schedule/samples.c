@@ -79,8 +79,6 @@ uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_cl
                                 CUstream stream, bool shared, struct tsr_sample_away *away)
 {
     uint32_t number = tsr_lane_number(lane), i = 0;
-    if (!tsr_class_is_due(of, number + 1))
-        return 0;
     while (i < TSR_LANE_TIMES_PLACED && samples->away[number][i].class.function)
         i++;
     if (i == TSR_LANE_TIMES_PLACED)
@@ -117,7 +115,7 @@ static struct tsr_sample *find_free(struct tsr_samples *samples)
 
 struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream, bool shared)
 {
-    struct tsr_sample *one = tsr_class_is_due(of, HOME) ? find_free(samples) : NULL;
+    struct tsr_sample *one = find_free(samples);
     if (!one || tsr_real.cuEventRecord(one->begin, stream) != CUDA_SUCCESS)
         return NULL;
     one->of = begun(samples, of, HOME, stream, shared);

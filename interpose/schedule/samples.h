@@ -56,13 +56,13 @@ void tsr_samples_init(struct tsr_samples *samples, bool emulated);
 /* Reports those that are done to their classes. */
 void tsr_samples_look(struct tsr_samples *samples);
 
-/* For the record of a launch that goes there (tessera/lane.h), if its time is taken; 0: it is not. */
+/* For the record of a launch that goes there (tessera/lane.h), whose class is due (classes.h); 0: its time is not taken. */
 uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,
                                 CUstream stream, bool shared, struct tsr_sample_away *away);
 /* It was to be one, but has not gone there. */
 void tsr_samples_drop(struct tsr_samples *samples, const struct tsr_sample_away *away);
 
-/* Around a launch at home; NULL: its time is not taken. */
+/* Around a launch at home, whose class is due; NULL: its time is not taken. */
 struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream, bool shared);
 void tsr_samples_end(struct tsr_samples *samples, struct tsr_sample *sample, CUstream stream);
 

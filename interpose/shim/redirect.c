@@ -393,7 +393,8 @@ static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct t
     use.tracked = !use.everything && is_tracked(launch);
     if (use.everything)
         use.proof = NULL;
-    CUresult result = tsr_copies_enter(&use, &launch->hold);
+    CUresult result =
+        use.everything ? tsr_copies_enter(&use, &launch->hold) : tsr_copies_enter_found(&use, &launch->place, &launch->hold);
     if (result == CUDA_SUCCESS && use.proof)
         tsr_copies_prove(proof, &launch->hold);
     return result;

@@ -42,7 +42,9 @@ class Memory:
         self.buffers: list[tuple[int, int]] = []
         for first, end in segments:
             low, high = bisect_left(self.ends, first), bisect_left(self.ends, end)
-            sizes = [max(LEAST, (b - a) // scale // LEAST * LEAST) for a, b in itertools.pairwise(self.ends[low : high + 1])]
+            sizes = [
+                max(LEAST, (b - a) // scale // LEAST * LEAST) for a, b in itertools.pairwise(self.ends[low : high + 1])
+            ]
             buffer = int(call(driver.cuMemAlloc(sum(sizes))))
             call(driver.cuMemsetD8(buffer, 1, sum(sizes)))
             self.buffers.append((buffer, sum(sizes)))
@@ -63,7 +65,9 @@ class Memory:
 
 def known(tier: str, ranges: list[list[Any]]) -> list[Range]:
     """What a library call reads and writes as one range is its workspace, or its result; wholes: see there."""
-    some = {(str(kind)[0], int(first), int(end)) for kind, first, end, whole in ranges if not (whole and kind == "read")}
+    some = {
+        (str(kind)[0], int(first), int(end)) for kind, first, end, whole in ranges if not (whole and kind == "read")
+    }
     written = {each[1:] for each in some if each[0] == "w"}
     return sorted(each for each in some if not (tier == "call" and each[0] == "r" and each[1:] in written))
 
@@ -73,7 +77,9 @@ def split(ranges: list[Range]) -> list[Range]:
     ends = sorted({at for _, first, end in ranges for at in (first, end)})
     parts: list[Range] = []
     for kind, first, end in ranges:
-        inner = [at for at in ends if first < at < end and any(k != kind and f < end and first < e for k, f, e in ranges)]
+        inner = [
+            at for at in ends if first < at < end and any(k != kind and f < end and first < e for k, f, e in ranges)
+        ]
         parts += [(kind, a, b) for a, b in itertools.pairwise([first, *inner, end])]
     return list(dict.fromkeys(parts))
 
@@ -90,7 +96,9 @@ def kernel(name: str, kinds: str) -> str:
         lines += [
             f"ld.param.u32 %c, [c{n}]; setp.ge.u32 %in, %i, %c; @%in bra L{n};",
             f"ld.param.u64 %p, [p{n}]; add.u64 %p, %p, %at;",
-            "ld.global.u32 %v, [%p]; mad.lo.u32 %sum, %sum, 3, %v;" if kinds[n] == "r" else f"add.u32 %v, %sum, {n}; st.global.u32 [%p], %v;",
+            "ld.global.u32 %v, [%p]; mad.lo.u32 %sum, %sum, 3, %v;"
+            if kinds[n] == "r"
+            else f"add.u32 %v, %sum, {n}; st.global.u32 [%p], %v;",
             f"L{n}:",
         ]
     return f".visible .entry {name}({', '.join(parameters)})\n{{\n" + "\n".join([*lines, "ret;"]) + "\n}\n"

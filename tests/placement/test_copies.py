@@ -24,6 +24,7 @@ SIZES = Path(__file__).with_name("sizes_guest.py")
 CROWD = Path(__file__).with_name("crowd_guest.py")
 CAPTURE = Path(__file__).with_name("capture_guest.py")
 JOIN = Path(__file__).with_name("join_guest.py")
+REGROWN = Path(__file__).with_name("regrown_guest.py")
 THREADS, REQUESTS, MANY, LAYERS, BYTES = 4, 48, 200, 3, 65536
 MACHINE = Machine(2, "sm_count: 4", "pcie5")
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
@@ -335,3 +336,12 @@ def test_programs_on_full_gpus_give_the_same_bytes(native_build: Path, tmp_path:
     assert max(told) == 1
     assert sum(second.report["memory_copies"]["pulls"].values()) > 10
     assert second.report["launches"]["by_device"]["1"] > 10
+
+
+def test_what_a_launch_touched_is_forgotten_when_memory_has_changed(native_build: Path, tmp_path: Path) -> None:
+    rules = "rules:\n  - {match: {function: gather}, device: 1}\n"
+    for _ in range(2):  # the first run learns
+        ran = guest(native_build / "native", tmp_path, "copies", rules, [str(REGROWN)])
+    assert ran.output.split() == ["1010101"] * 3 + ["7070707"]
+    assert "1 addresses" in ran.errors
+    assert ran.report["launches"]["by_device"]["1"] == 4

@@ -124,6 +124,10 @@ struct tsr_place_choice {
     uint32_t gpu;
     uint32_t fetches; /* the GPU to which its constants are to be copied in the background, if it goes home; home: to none */
     struct tsr_place_known own;
+    /* What is expected there, as long as nothing else has been asked or told. */
+    double start_ns, finish_ns;
+    bool copies; /* something */
+    uint64_t version;
 };
 
 /* What is expected of a launch that has been given to a GPU. */
@@ -152,6 +156,7 @@ struct tsr_place {
     bool given_away;                    /* some of it not to home */
     uint32_t strategy, launches, ahead; /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
+    uint64_t version;                   /* counts what changes the clocks of what really happens */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
     uint64_t chain_count;
     struct tsr_place_chain chains[2048];      /* TSR_PLACE_CHAINS */
