@@ -193,7 +193,7 @@ struct tsr_assignment tsr_assign(const struct tsr_session *session, int32_t by, 
 
 struct tsr_lane_client *tsr_assign_lane(const struct tsr_session *session, CUstream stream)
 {
-    struct tsr_stream *record = tsr_stream_find(stream, false);
+    struct tsr_stream *record = tsr_stream_seen(stream, false);
     uint32_t place = record ? __atomic_load_n(&record->assigned.place, __ATOMIC_RELAXED) : 0;
     return place >= TSR_ASSIGNED_LANES && !is_lost(session, place) ? session->lanes[place - TSR_ASSIGNED_LANES] : NULL;
 }

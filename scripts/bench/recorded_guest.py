@@ -1,9 +1,10 @@
 """A program that launches what another one did: `recorded_guest.py FILE SCALE [LAUNCHES]`.
 
-FILE has launches with their ranges and times, as scripts/bench/schedule reads them, in the same sense. Each becomes the launch of a kernel
-that reads and writes the same ranges and takes as long (a sleep), in one stream. Memory is smaller by SCALE: each
-stretch between two ends of ranges is, and no stretch is less than 16 bytes, so that what overlapped does, and what
-did not does not. What lay less than 1 MiB apart is one allocation. Prints a digest of all memory at the end.
+FILE has launches with their ranges and times, as scripts/bench/schedule reads them, in the same sense. Each becomes the
+launch of a kernel that reads and writes the same ranges and takes as long (a sleep), in one stream. Memory is smaller
+by SCALE: each stretch between two ends of ranges is, and no stretch is less than 16 bytes, so that what overlapped
+does, and what did not does not. What lay less than 1 MiB apart is one allocation. Prints a digest of all memory at the
+end.
 """
 
 import ctypes
@@ -24,6 +25,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 from tests.bindings import call, functions, use_gpu
 
 APART, LEAST, THREADS = 1 << 20, 16, 256
+READ = "ld.global.u32 %v, [%p]; mad.lo.u32 %sum, %sum, 3, %v;"
 Range = tuple[str, int, int]
 
 

@@ -1,8 +1,8 @@
 """Rounds of one stream: `rounds_guest.py ROUNDS STEPS KIB`.
 
-In each, a launch of `make_begin` writes a buffer, a chain of `own` changes another one, and `use` adds the first buffer to
-it; then a chain of `make` begins by overwriting the first buffer, and `use` adds what becomes of it, too. Prints the sum of
-what `use` has made.
+In each, a launch of `make_begin` writes a buffer, a chain of `own` changes another one, and `use` adds the first buffer
+to it; then a chain of `make` begins by overwriting the first buffer, and `use` adds what becomes of it, too. Prints the
+sum of what `use` has made.
 """
 
 import ctypes

@@ -137,6 +137,11 @@ struct tsr_stream *tsr_stream_find(CUstream stream, bool per_thread)
     return (struct tsr_stream *)stream;
 }
 
+struct tsr_stream *tsr_stream_seen(CUstream stream, bool per_thread)
+{
+    return tsr_stream_find(stream, per_thread);
+}
+
 bool tsr_lane_is_lost(const struct tsr_lane_client *lane)
 {
     return lane->lost;
