@@ -20,10 +20,11 @@ from ptxtools import native
 from ptxtools.errors import ConfigError
 
 PACKAGES = ("cffi", "networkx", "numpy", "ortools", "PyYAML")
-OPTIONAL = {
+ANALYSIS = {
     "nvidia-cuda-nvdisasm": "what machine code reads and writes stays unknown: pip install nvidia-cuda-nvdisasm",
     "zstandard": "what kernels in compressed GPU code read and write stays unknown: pip install zstandard",
 }
+OPTIONAL = {**ANALYSIS, "prometheus-client": "there are no metrics (--metrics): pip install prometheus-client"}
 PYTHON = (3, 11)
 LIBRARIES = ("emulator/libcuda.so.1", "cudart/libcudart.so.12", "cudart/libcudart.so.13", "shim/libcuda.so.1")
 FILES = ("executor/tessera-executor", "include/tessera/records.h")

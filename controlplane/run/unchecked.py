@@ -30,11 +30,11 @@ def unchecked(
 
 def absent_packages() -> list[str]:
     """What part of the analysis does not work here, and how to get it."""
-    from controlplane.machine.doctor import OPTIONAL, installed  # only here: most runs do not need it
+    from controlplane.machine.doctor import ANALYSIS, installed  # only here: most runs do not need it
     from ptxtools.machine.disassembler import PACKAGE, locate
 
     there = {PACKAGE: locate() is not None}  # CUDA's toolkit has it, too
-    return [f"{name} is not installed: {why}" for name, why in OPTIONAL.items() if not there.get(name, installed(name))]
+    return [f"{name} is not installed: {why}" for name, why in ANALYSIS.items() if not there.get(name, installed(name))]
 
 
 def _verify(launches: Launches, every: int) -> Iterator[str]:

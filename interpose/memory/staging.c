@@ -412,9 +412,13 @@ static CUresult arrive(struct tsr_staging *area, const struct tsr_staging_use *u
         return result == CUDA_SUCCESS ? post_wait(use->lane, use->stream->slot, TSR_LANE_OWN, slot, value) : result;
     }
     CUstreamBatchMemOpParams writes[TSR_LANES];
-    for (uint32_t i = 0; i < session->lane_count; i++)
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++) {
+        result = tsr_lane_register(session->lanes[i]);
         writes[i] = tsr_order_write_operation(tsr_lane_home_fence(slot, session->lanes[i]), value);
-    CUresult result = tsr_real.cuStreamBatchMemOp_v2(area->slot.handle, session->lane_count, writes, 0);
+    }
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuStreamBatchMemOp_v2(area->slot.handle, session->lane_count, writes, 0);
     CUstreamBatchMemOpParams wait = tsr_order_wait_operation(tsr_lane_home_fence(slot, session->lanes[0]), value);
     return result == CUDA_SUCCESS ? tsr_order_operate_locked(use->stream, 1, &wait) : result;
 }

@@ -18,7 +18,7 @@ def test_simulations_have_the_figures_of_the_header(monkeypatch: pytest.MonkeyPa
     ffi, text = records.header("place.h")
     changed, count = _FIGURES.subn(r"\1 4711", text)
     monkeypatch.setattr(records, "header", lambda _name: (ffi, changed))
-    own = {"host_ns", "ways", "careful"}
+    own = {"host_ns", "strategies", "careful"}
     both = (rule.Rule(), rule.GuardRule())
     figures = [getattr(given, of.name) for given in both for of in fields(given) if of.name not in own]
     assert count == 10

@@ -59,6 +59,6 @@ def test_what_belongs_to_the_program_stays_as_it_is() -> None:
 
 def test_options_with_a_value_are_known() -> None:
     """argparse says what each takes in its help."""
-    found = set(re.findall(r"^  (--[a-z-]+) (?:[A-Z{])", parser().format_help(), re.MULTILINE))
+    found = set(re.findall(r"^  (--[a-z-]+) (?:[A-Z{[])", parser().format_help(), re.MULTILINE))
     assert found == {*VALUED, *NUMBERS}
     assert STATS not in found
