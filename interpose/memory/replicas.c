@@ -99,6 +99,14 @@ static void take_back(struct tsr_lane_client *lane, CUdeviceptr address, uint64_
     tsr_lane_ask(lane, &message, -1);
 }
 
+void tsr_replicas_private_drop(CUdeviceptr address, uint64_t bytes, uint32_t copy)
+{
+    if (copy)
+        take_back(tsr_session()->lanes[copy - 1], address, bytes);
+    else
+        tsr_real.cuMemUnmap(address, bytes);
+}
+
 /* Its own memory at the extent's address, or the owner's. */
 static CUresult give_memory(const struct tsr_extent *extent, uint32_t copy, bool own, struct tsr_replicas *replicas)
 {

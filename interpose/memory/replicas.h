@@ -51,8 +51,9 @@ void tsr_replicas_take_home(const struct tsr_extent *extent, struct tsr_replicas
 CUresult tsr_replicas_pass(struct tsr_extent *extent, uint32_t to, struct tsr_replicas *replicas);
 
 #define TSR_PRIVATE_BYTES (4ull << 30) /* of addresses, behind the windows */
-/* Memory of the GPU, numbered as its copy, that only its own process maps, for good. The address is behind the windows. Errors: as above. */
+/* Memory of the GPU, numbered as its copy, that only its own process maps. The address is behind the windows. Errors: as above. */
 CUresult tsr_replicas_private(CUdeviceptr address, uint64_t bytes, uint32_t copy);
+void tsr_replicas_private_drop(CUdeviceptr address, uint64_t bytes, uint32_t copy);
 
 /* Where a byte of the arena is in the window of a copy. */
 static inline CUdeviceptr tsr_window_at(uint32_t copy, CUdeviceptr address)

@@ -10,6 +10,7 @@
 #include "memory/owners.h"
 #include "memory/replicas.h"
 #include "memory/tickets.h"
+#include "object/capture.h"
 #include "object/session.h"
 #include "order/order.h"
 #include "order/order_parts.h"
@@ -135,6 +136,9 @@ static struct tsr_staging *area_of(const struct tsr_staging_use *use)
     struct tsr_stream *stream = use->stream;
     if (!open || !tsr_strands_are_apart(stream))
         return NULL;
+    bool ready = belongs(stream->staging, stream) && (use->lane || stream->staging->slot.handle);
+    if (!ready && tsr_is_any_capture()) /* which forbids some of what is asked of the driver first */
+        return NULL;
     if (!belongs(stream->staging, stream))
         stream->staging = take_area(stream);
     struct tsr_staging *area = stream->staging;
@@ -180,10 +184,15 @@ void tsr_staging_open(void)
     if (asked)
         return;
     asked = true;
-    bool made = tsr_order_by_data && !tsr_owners_are_on();
-    for (uint32_t rank = 0; made && rank <= tsr_session()->lane_count; rank++)
-        made = tsr_replicas_private(space_address() + rank * BYTES, BYTES, rank) == CUDA_SUCCESS;
-    if (!made && tsr_order_by_data && !tsr_owners_are_on())
+    uint32_t rank = 0, count = tsr_session()->lane_count + 1;
+    if (!tsr_order_by_data || tsr_owners_are_on())
+        return;
+    while (rank < count && tsr_replicas_private(space_address() + rank * BYTES, BYTES, rank) == CUDA_SUCCESS)
+        rank++;
+    bool made = rank == count;
+    while (!made && rank--)
+        tsr_replicas_private_drop(space_address() + rank * BYTES, BYTES, rank);
+    if (!made)
         tsr_debug("no memory to stage pulls in; they wait for the launches that need them");
     open = made;
     tsr_strands_at_end(end);
