@@ -26,7 +26,7 @@ from tests.sample import sampled
 
 FIRST = 50_000
 ALL = ("all", "nth", "share", "moving", "stream", "no-peer", "verify", "stats", "pool")
-SAMPLE = ("share", "moving", "verify")
+SAMPLE = ("share", "verify", "moving")
 
 
 @pytest.fixture
