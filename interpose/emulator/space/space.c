@@ -16,7 +16,7 @@
 
 #define LINE_BYTES 128
 #define LEAF_RANGES 256
-#define LINES_MAPPED_FROM (8u << 10) /* from this size on line arrays are fresh pages: no memory until touched, and all of it back */
+#define LINES_MAPPED_FROM (256u << 10) /* from this size on line arrays are fresh pages: no memory until touched */
 
 struct record {
     struct tsr_snapshot snapshot; /* references: holders, and the space itself while it is current */
