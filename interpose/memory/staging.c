@@ -56,6 +56,7 @@ struct tsr_staging {
     struct beside strands[TSR_STRANDS];
 };
 
+bool tsr_staging_is_wanted = true;
 static struct tsr_staging areas[AREAS]; /* copies' lock */
 static bool asked;                      /* memory lock */
 static bool open;                       /* written with the memory lock held, before there are copies */
@@ -185,7 +186,7 @@ void tsr_staging_open(void)
         return;
     asked = true;
     uint32_t rank = 0, count = tsr_session()->lane_count + 1;
-    if (!tsr_order_by_data || tsr_owners_are_on())
+    if (!tsr_order_by_data || !tsr_staging_is_wanted || tsr_owners_are_on())
         return;
     while (rank < count && tsr_replicas_private(space_address() + rank * BYTES, BYTES, rank) == CUDA_SUCCESS)
         rank++;

@@ -40,6 +40,8 @@ struct tsr_staging_use {
     } pulls[TSR_STAGED_PULLS];
 };
 
+/* Constant for a session, from its start. False: pulls are made in one step, which is shorter where a strand has nothing else to do. */
+extern bool tsr_staging_is_wanted __attribute__((visibility("hidden")));
 /* Memory on each GPU, once copies can be made. Memory lock held. Without it nothing is staged. */
 void tsr_staging_open(void);
 void tsr_staging_forget(void);

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/os.h"
 #include "lane/lane_client.h"
+#include "memory/staging.h"
 #include "object/registry.h"
 #include "object/session.h"
 #include "schedule/automatic.h"
@@ -289,6 +290,7 @@ void tsr_plan_start(const struct tsr_session *session)
     free(state); /* a parent process' */
     state = shared ? calloc(1, sizeof *state) : NULL;
     tsr_plan_is_there = state != NULL;
+    tsr_staging_is_wanted = !tsr_plan_is_there; /* a plan counts on pulls in one step */
     if (!state)
         return;
     state->shared = shared;

@@ -35,4 +35,4 @@ def test_random_programs_that_keep_graphs_in_a_pool(
     words, near = (4 * machine.pool // 2, "graphs"), {"TESSERA_LEAD": "0"}
     run(native, tmp_path, machine, RANDOM, seed, 60, *words, **near)  # learns what launches touch
     ran = run(native, tmp_path, machine, RANDOM, seed, 300, *words, **near, TESSERA_DISORDER=str(seed + 1))
-    assert min(ran.report["graph_launches"][gpu] for gpu in "0123") > 2
+    assert sum(count > 2 for count in ran.graphs.values()) > 2  # what lies on one may never be used

@@ -92,7 +92,7 @@ def test_a_random_program_and_its_model(seed: int, reserve: int, native_build: P
     assert ran.report["pool"]["refused"] >= refused
     assert refused > 0
     assert given > 10
-    assert min(ran.by_device.values()) > 0
+    assert sum(count > 0 for count in ran.by_device.values()) > 2  # what lies on one may never be used
     assert ran.report["launches"]["kept_home"] == 0
 
 
