@@ -301,13 +301,11 @@ static CUresult mark_end(CUstream stream, struct tsr_instance *whole)
     return whole->ended ? act(stream, &(struct tsr_node_action){.kind = TSR_NODE_RECORDS, .event = whole->end}, NULL) : result;
 }
 
-/* Of a launch at home, whose stream is held. Without an event, launches in other streams are not held back. */
-static void mark_unknown(const struct tsr_launch *launch, struct tsr_instance *instance)
+/* Of a launch at home that is not known. Without an event, launches in other streams are not held back. */
+static void begin_mark(struct tsr_launch *launch, struct tsr_instance *instance)
 {
-    pthread_mutex_lock(&instance->lock);
-    if (!instance->known && make_end(instance) == CUDA_SUCCESS)
-        instance->ended = tsr_real.cuEventRecord(instance->end, launch->stream) == CUDA_SUCCESS;
-    pthread_mutex_unlock(&instance->lock);
+    instance->ended = make_end(instance) == CUDA_SUCCESS;
+    launch->mark = instance->ended ? instance->end : NULL;
 }
 
 static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
@@ -389,14 +387,16 @@ CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec)
     launch->known = &instance->stands;
     pthread_mutex_lock(&instance->lock);
     CUresult result = redirect_locked(launch, instance);
+    if (result == CUDA_SUCCESS && !launch->taken && !instance->known && tsr_copies_matter())
+        begin_mark(launch, instance);
     pthread_mutex_unlock(&instance->lock);
     return result;
 }
 
 void tsr_graph_launched(struct tsr_launch *launch)
 {
-    if (launch->known && tsr_copies_matter())
-        mark_unknown(launch, (struct tsr_instance *)((char *)launch->known - offsetof(struct tsr_instance, stands)));
+    if (launch->mark)
+        tsr_real.cuEventRecord(launch->mark, launch->stream);
     if (launch->automatic)
         tsr_redirect_launched(launch);
 }
