@@ -151,6 +151,12 @@ CUresult tsr_copies_pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr
     return tsr_real.cuMemcpy2DAsync_v2(&rows, stream);
 }
 
+/* Whether a GPU that had no room for a copy uses home's. */
+static bool is_shared(const struct tsr_copies *copies)
+{
+    return (copies->replicas.ready & ~copies->replicas.own) != 0;
+}
+
 static void issue_pull(void *context, const struct tsr_pull *pull)
 {
     struct inquiry *inquiry = context;
@@ -162,12 +168,14 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
     CUresult result = CUDA_SUCCESS;
     seen.through_host = !tsr_pair_is_direct(tsr_lane_rank(use->lane), pull->from);
     tsr_pull_begins(&seen);
+    inquiry->staging.direct |= is_shared(inquiry->copies);
     if (seen.through_host) {
         inquiry->through_host += bytes;
         struct tsr_relay_pull relayed = {
             .to = to, .from = from, .bytes = bytes / rows, .rows = rows, .stride = pull->stride, .time = seen.time};
         result = relay_pull(inquiry, &relayed, pull->from);
-    } else if ((result = tsr_staging_pull(&inquiry->staging, pull, from, to, seen.time)) != CUDA_ERROR_NOT_SUPPORTED) {
+    } else if (!is_shared(inquiry->copies) &&
+               (result = tsr_staging_pull(&inquiry->staging, pull, from, to, seen.time)) != CUDA_ERROR_NOT_SUPPORTED) {
         inquiry->staged += bytes;
     } else if (use->lane) {
         struct tsr_lane_copy what = {.to = to,
@@ -316,12 +324,6 @@ static bool is_usable_locked(struct tsr_copies *copies, const struct tsr_use *us
     else
         return true;
     return false;
-}
-
-/* Whether a GPU that had no room for a copy uses home's. */
-static bool is_shared(const struct tsr_copies *copies)
-{
-    return (copies->replicas.ready & ~copies->replicas.own) != 0;
 }
 
 static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)

@@ -2,6 +2,7 @@
 #include "memory/staging.h"
 
 #include "base/log.h"
+#include "base/options.h"
 #include "driver/current.h"
 #include "driver/real.h"
 #include "lane/lane_client.h"
@@ -56,7 +57,7 @@ struct tsr_staging {
     struct beside strands[TSR_STRANDS];
 };
 
-bool tsr_staging_is_wanted = true;
+bool tsr_staging_is_wanted = true;      /* if asked for: TESSERA_STAGE */
 static struct tsr_staging areas[AREAS]; /* copies' lock */
 static bool asked;                      /* memory lock */
 static bool open;                       /* written with the memory lock held, before there are copies */
@@ -186,7 +187,7 @@ void tsr_staging_open(void)
         return;
     asked = true;
     uint32_t rank = 0, count = tsr_session()->lane_count + 1;
-    if (!tsr_order_by_data || !tsr_staging_is_wanted || tsr_owners_are_on())
+    if (!tsr_order_by_data || !tsr_options()->stage || !tsr_staging_is_wanted || tsr_owners_are_on())
         return;
     while (rank < count && tsr_replicas_private(space_address() + rank * BYTES, BYTES, rank) == CUDA_SUCCESS)
         rank++;
@@ -328,20 +329,27 @@ static CUresult await_lane(struct tsr_staging *area, const struct tsr_staging_us
     return tsr_real.cuStreamBatchMemOp_v2(area->slot.handle, 1, &wait, 0);
 }
 
-static CUresult await_source(struct tsr_staging *area, struct tsr_staging_use *use, struct beside *beside, uint32_t source)
+static CUresult await_strand(struct tsr_staging *area, const struct tsr_staging_use *use, struct beside *beside,
+                             uint32_t strand)
 {
-    uint64_t number = use->needs[source];
+    uint64_t number = use->needs[strand];
     CUresult result = CUDA_SUCCESS;
-    if (!use->sources)
-        result = begin(area, use, beside);
-    if (result == CUDA_SUCCESS && number > beside->after[source] && number > use->queue->strands[source].joined)
-        result = source ? await_lane(area, use, source, number) : await_home(area, use, number);
-    if (result != CUDA_SUCCESS)
-        return result;
-    use->sources |= 1u << source;
-    if (beside->after[source] < number)
-        beside->after[source] = number;
-    return CUDA_SUCCESS;
+    if (number > beside->after[strand] && number > use->queue->strands[strand].joined)
+        result = strand ? await_lane(area, use, strand, number) : await_home(area, use, number);
+    if (result == CUDA_SUCCESS && beside->after[strand] < number)
+        beside->after[strand] = number;
+    return result;
+}
+
+/* All that the use needs: bytes of one copy may have been written by several strands. */
+static CUresult await_needs(struct tsr_staging *area, struct tsr_staging_use *use, struct beside *beside)
+{
+    CUresult result = begin(area, use, beside);
+    for (uint32_t strand = 0; strand < tsr_tickets.strands && result == CUDA_SUCCESS; strand++)
+        if (use->needs[strand])
+            result = await_strand(area, use, beside, strand);
+    use->begun = result == CUDA_SUCCESS;
+    return result;
 }
 
 static CUresult copy_there(const struct tsr_staging_use *use, uint32_t slot, const struct tsr_lane_copy *what, uint16_t time)
@@ -365,13 +373,13 @@ static CUresult copy_here(CUstream stream, const struct tsr_lane_copy *what)
     return tsr_real.cuMemcpy2DAsync_v2(&rows, stream);
 }
 
-static CUresult stage(struct tsr_staging *area, struct tsr_staging_use *use, uint32_t source, CUdeviceptr from,
-                      struct tsr_staged *staged, uint16_t time)
+static CUresult stage(struct tsr_staging *area, struct tsr_staging_use *use, CUdeviceptr from, struct tsr_staged *staged,
+                      uint16_t time)
 {
     uint32_t strand = tsr_lane_rank(use->lane);
     struct beside *beside = &area->strands[strand];
     uint64_t at;
-    CUresult result = use->sources >> source & 1 ? CUDA_SUCCESS : await_source(area, use, beside, source);
+    CUresult result = use->begun ? CUDA_SUCCESS : await_needs(area, use, beside);
     if (result == CUDA_SUCCESS && !take_room(use, beside, strand, staged->bytes * staged->rows, &at))
         result = CUDA_ERROR_NOT_SUPPORTED;
     if (result != CUDA_SUCCESS)
@@ -402,7 +410,7 @@ CUresult tsr_staging_pull(struct tsr_staging_use *use, const struct tsr_pull *pu
     if (area && !use->lane)
         result = tsr_current_push(use->stream->context, &pushed);
     if (area && (use->lane || result == CUDA_SUCCESS))
-        result = stage(area, use, pull->from, from, &staged, time);
+        result = stage(area, use, from, &staged, time);
     tsr_current_pop(pushed);
     use->direct |= result == CUDA_ERROR_NOT_SUPPORTED;
     return result;

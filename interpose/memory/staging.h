@@ -31,7 +31,7 @@ struct tsr_staging_use {
     struct tsr_lane_client *lane; /* where it goes; NULL: home */
     uint64_t number;              /* of its ticket */
     uint64_t needs[TSR_STRANDS];  /* by strand: up to which number its work is needed; 0: none is known */
-    uint32_t sources;             /* bit n: the stream beside the strand waits for what is needed of strand n */
+    bool begun;                   /* the stream beside the strand waits for what is needed */
     bool direct;                  /* other bytes were pulled without staging */
     uint32_t count;
     struct tsr_staged {

@@ -106,11 +106,14 @@ def test_chains_of_one_stream_run_at_the_same_time(native_build: Path, tmp_path:
 
 
 @pytest.mark.parametrize("first", ["0", "1"])
-def test_what_another_gpu_pulls_late_can_be_overwritten_early(native_build: Path, tmp_path: Path, first: str) -> None:
+def test_what_another_gpu_pulls_late_can_be_overwritten_early(
+    native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
     """A GPU goes on in the same buffer before the other one has come to where it needs what was there.
 
     first: which GPU has the chain that ends with `use`, which pulls.
     """
+    monkeypatch.setenv("TESSERA_STAGE", "1")
     native, program = native_build / "native", [HERE / "rounds_guest.py", 6, 60, KIB]
     machine = Machine(2, f"{GPU}, launch_latency_ns: {STEP_NS}")
     functions = ("make", "make_begin") if first == "0" else ("own", "use")
