@@ -122,7 +122,7 @@ def draw(c: House, python: House) -> str:
     for title, house, prefix in beside:
         text, width, height = _panel(title, house, prefix, side, top + 30)
         drawn.append(text)
-        side, lowest = side + max(width, 8.6 * len(title) + 2 * MARGIN), max(lowest, top + 40 + height)
+        side, lowest = side + max(width, 9.4 * len(title) + 2 * MARGIN), max(lowest, top + 40 + height)
     widest = max(widest, side)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {widest:.0f} {lowest:.0f}" '

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,15 @@ def is_analysed(report: dict[str, Any]) -> bool:
     """All functions of the run: the next one knows them from the beginning."""
     analysis = report["analysis"]
     return bool(analysis["known"] + analysis["unknown"] == analysis["functions"])
+
+
+def until_analysed(run: Callable[[], Ran]) -> Ran:
+    """The first run at whose end all of its functions are known, or in which nobody asks for that."""
+    for _ in range(LEARNING):
+        ran = run()
+        if "memory_copies" not in ran.report or is_analysed(ran.report):
+            return ran
+    raise AssertionError(f"not analysed after {LEARNING} runs: {ran.report['analysis']}")
 
 
 def rules_of(rules: Sequence[str]) -> str:

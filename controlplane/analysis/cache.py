@@ -37,7 +37,7 @@ SECONDS_BETWEEN_TOUCHES = 86400  # what is used once a day stays
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Of which function an analysis is: `code` and `code_bytes` are the image's hash (controlplane/content.py), size.
+    """Of which function an analysis is: `code` and `code_bytes` are the image's hash (base/content.py) and size.
 
     `sources`: hashes of the PTX that is known to be linked into the image. `disassemble`: whether machine code may be.
     `clone`: the analysis comes with the function's clone.

@@ -21,7 +21,7 @@ from controlplane.analysis.pointers import FOLLOWED, Kernel, Pointers
 from controlplane.analysis.result import Analysis
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, events, used
 from controlplane.base.demangle import is_named
-from controlplane.base.screen import Progress
+from controlplane.base.progress import Progress
 from controlplane.observe.trace import Trace
 from ptxtools.access import flat
 from ptxtools.access.template import AccessKind

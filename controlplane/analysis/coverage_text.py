@@ -6,7 +6,7 @@ from collections import Counter
 
 from controlplane.analysis.coverage import Coverage, FunctionCoverage
 from controlplane.base.demangle import short
-from controlplane.base.tables import amount, table
+from controlplane.base.tables import Part, amount, columns
 
 NAME = 56
 
@@ -46,9 +46,11 @@ def _total(found: Coverage) -> dict[str, object]:
     }
 
 
-def summary(found: Coverage) -> str:
+def summary(found: Coverage) -> list[Part]:
     """The known share, the launches by tier and by reason, and the functions that are not wholly known."""
-    lines = [f"{found.known_launches} of {found.launches} launches have known ranges ({_share(found.share)})"]
+    lines: list[Part] = [
+        f"{found.known_launches} of {found.launches} launches have known ranges ({_share(found.share)})"
+    ]
     if found.lost:
         lines.append(f"{found.lost} more were not recorded: the program launched faster than its records were read")
     if found.overwritten_share is not None:
@@ -57,20 +59,20 @@ def summary(found: Coverage) -> str:
     lost = [each for each in found.functions if each.known_launches < each.launches]
     if lost:
         lines += ["", *_counted("why not", found.by_reason(), found.launches), "", *_functions(lost)]
-    return "\n".join(lines)
+    return lines
 
 
-def functions(found: Coverage) -> str:
-    return "\n".join([*_functions(found.functions), "", summary(found)])
+def functions(found: Coverage) -> list[Part]:
+    return [*_functions(found.functions), "", *summary(found)]
 
 
-def _counted(what: str, counts: Counter[str], total: int) -> list[str]:
+def _counted(what: str, counts: Counter[str], total: int) -> list[Part]:
     rows = [(what, "launches", "share")]
     rows += [(name, str(count), _share(count / total if total else 0)) for name, count in counts.most_common()]
-    return table(rows, right=(1, 2))
+    return columns(rows, right=(1, 2))
 
 
-def _functions(found: list[FunctionCoverage]) -> list[str]:
+def _functions(found: list[FunctionCoverage]) -> list[Part]:
     rows = [("kernel", "tier", "launches", "known", "ranges", "whole", "bytes", "why not")]
     for each in found:
         looked = each.evaluated
@@ -88,7 +90,7 @@ def _functions(found: list[FunctionCoverage]) -> list[str]:
                 "; ".join(each.reasons()),
             )
         )
-    return table(rows, right=(2, 3, 4, 5, 6))
+    return columns(rows, right=(2, 3, 4, 5, 6))
 
 
 def _share(share: float) -> str:

@@ -2,7 +2,7 @@
 
 A worker that dies or takes too long loses its task, whose result is then unknown, and is replaced. Functions of one
 image go to the same worker, which caches what it has read of it, unless many of them wait. A worker that begins with an
-image is also told of other images for which functions wait: it gets these, too, and disassembles them all at once.
+image also gets other images for which functions wait, and disassembles them all at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import partial
 from controlplane.analysis.cache import decode
 from controlplane.analysis.describe import unknown_description
 from controlplane.analysis.result import Analysis
-from controlplane.analysis.share import choose, told
+from controlplane.analysis.share import assigned, choose
 from controlplane.analysis.task import ANSWER, ImageOf, Task, image_of
 from controlplane.ipc.loop import Loop
 
@@ -38,7 +38,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     peer: socket.socket
     task: Task | None = None
-    images: frozenset[ImageOf] = frozenset()  # that it has been told of last
+    images: frozenset[ImageOf] = frozenset()  # that its last task named
     done: Done | None = None
     deadline: float = 0.0
 
@@ -127,7 +127,7 @@ class Pool:
         """The task with what waits besides it, whose images become the worker's; with the descriptors of those."""
         others = {image for each in self._workers if each is not worker for image in each.images}
         waiting = ((each, descriptors) for each, descriptors, _ in self._waiting)
-        asked, files = told(task, waiting, worker.images, others, self._most)
+        asked, files = assigned(task, waiting, worker.images, others, self._most)
         if image_of(task.key) not in worker.images:
             worker.images = frozenset(map(image_of, (asked.key, *(each.key for each in asked.beside))))
         return asked, files

@@ -68,7 +68,7 @@ def probe_of(name: str, launch: TracedLaunch, allocations: Allocations) -> Probe
     return Probe(name, launch.grid, launch.block, launch.shared_bytes, block.hex(), buffers)
 
 
-def hindrance(launch: TracedLaunch, probe: Probe, memory_bytes: int) -> str:
+def reason_against(launch: TracedLaunch, probe: Probe, memory_bytes: int) -> str:
     """Why it cannot be made again; "" when it can."""
     if not launch.is_complete:
         return NO_PARAMETERS
@@ -82,12 +82,12 @@ def made(probe: Probe, image: bytes, environment: Mapping[str, str], seconds: fl
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "image"
         file.write_bytes(image)
-        told = json.dumps({**asdict(probe), "image": str(file)})
+        request = json.dumps({**asdict(probe), "image": str(file)})
         command = [sys.executable, "-P", "-m", "controlplane.analysis.probe_runner"]
         try:
             done = subprocess.run(
                 command,
-                input=told + "\n",
+                input=request + "\n",
                 env={**environment, "TESSERA_LOG": "error", "TESSERA_LOG_FILE": "/dev/null"},
                 timeout=seconds,
                 text=True,

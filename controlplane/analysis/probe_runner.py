@@ -29,10 +29,10 @@ class DriverError(RuntimeError):
 class Launcher:
     """The function in a context with its buffers."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self._told = told
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._request = request
         self._driver = ctypes.CDLL("libcuda.so.1")
-        self._image = Path(told["image"]).read_bytes() + b"\0"
+        self._image = Path(request["image"]).read_bytes() + b"\0"
         self.problem = ""
         self._call("cuInit", 0)
         self._open()
@@ -47,10 +47,10 @@ class Launcher:
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
         self._call("cuCtxSetCurrent", context)
         self._call("cuModuleLoadData", ctypes.byref(module), self._image)
-        self._call("cuModuleGetFunction", ctypes.byref(self._function), module, self._told["function"].encode())
-        if self._told["shared_bytes"]:
-            self._call("cuFuncSetAttribute", self._function, DYNAMIC_SHARED, self._told["shared_bytes"])
-        self._addresses = [self._allocated(each["size"]) for each in self._told["buffers"]]
+        self._call("cuModuleGetFunction", ctypes.byref(self._function), module, self._request["function"].encode())
+        if self._request["shared_bytes"]:
+            self._call("cuFuncSetAttribute", self._function, DYNAMIC_SHARED, self._request["shared_bytes"])
+        self._addresses = [self._allocated(each["size"]) for each in self._request["buffers"]]
 
     def _allocated(self, size: int) -> int:
         address = ctypes.c_uint64()
@@ -75,14 +75,14 @@ class Launcher:
         return found
 
     def _launch(self) -> None:
-        block = bytearray(bytes.fromhex(self._told["parameters"]))
-        for address, each in zip(self._addresses, self._told["buffers"], strict=True):
+        block = bytearray(bytes.fromhex(self._request["parameters"]))
+        for address, each in zip(self._addresses, self._request["buffers"], strict=True):
             for at, offset in each["pointers"]:
                 block[at : at + 8] = (address + offset).to_bytes(8, "little")
         data, size = (ctypes.c_uint8 * max(len(block), 1))(*block), ctypes.c_size_t(len(block))
         extra = (ctypes.c_void_p * 5)(BLOCK, ctypes.addressof(data), BLOCK_SIZE, ctypes.addressof(size), LAUNCH_END)
-        shape = [ctypes.c_uint(each) for each in (*self._told["grid"], *self._told["block"])]
-        self._call("cuLaunchKernel", self._function, *shape, self._told["shared_bytes"], None, None, extra)
+        shape = [ctypes.c_uint(each) for each in (*self._request["grid"], *self._request["block"])]
+        self._call("cuLaunchKernel", self._function, *shape, self._request["shared_bytes"], None, None, extra)
 
 
 def _pointer(content: Bytes) -> ctypes.c_void_p:
@@ -90,10 +90,10 @@ def _pointer(content: Bytes) -> ctypes.c_void_p:
 
 
 def main() -> int:
-    told = json.loads(sys.stdin.readline())
+    request = json.loads(sys.stdin.readline())
     try:
-        launcher = Launcher(told)
-        found = observe(launcher.run, [each["size"] for each in told["buffers"]])
+        launcher = Launcher(request)
+        found = observe(launcher.run, [each["size"] for each in request["buffers"]])
         answer = {"problem": launcher.problem} if found is None else {"experiment": asdict(found)}
     except (DriverError, OSError) as problem:
         answer = {"problem": str(problem)}

@@ -13,7 +13,7 @@ from controlplane.analysis.cache import Key
 from controlplane.analysis.coverage import Evaluation, FunctionCoverage, analyse_all, count
 from controlplane.analysis.observed import Observations
 from controlplane.analysis.poison import Experiment
-from controlplane.analysis.probe import Probe, hindrance, made, probe_of
+from controlplane.analysis.probe import Probe, made, probe_of, reason_against
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, used
 from controlplane.observe.trace import Trace
 from ptxtools.machine.consent import Consent
@@ -83,7 +83,7 @@ class _Prober:
             function.not_probed[NO_CODE] += 1
         elif len(function.probed) + function.not_probed.total() < self.limits.launches:
             probe = probe_of(name, launch, allocations)
-            why = hindrance(launch, probe, self.limits.memory_bytes)
+            why = reason_against(launch, probe, self.limits.memory_bytes)
             result = why or self.observed(function, key, probe)
             if isinstance(result, str):
                 function.not_probed[result] += 1

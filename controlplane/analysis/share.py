@@ -1,4 +1,4 @@
-"""Which worker gets which of the functions that wait, and what it is told of the others. Pure."""
+"""Which worker gets which of the functions that wait, and which others its task names. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from controlplane.analysis.task import IMAGES_KEPT, KEPT_BYTES, MOST_DESCRIPTORS, Ahead, ImageOf, Task, image_of
 
-MOST_BEHIND = 8  # functions that wait for the worker that has their image; of more, others take some
+MOST_QUEUED = 8  # functions that wait for the worker that has their image; of more, others take some
 MOST_NAMES_BYTES = 24 << 10  # of functions that a task names besides its own
 LEAST_SHARE = 4  # images that a worker is given at once, if so many wait
 MOST_SHARE = IMAGES_KEPT // 2
@@ -30,13 +30,13 @@ def choose(
             return number, own
     taken = {image for images in busy for image in images}
     free = (place for place, image in enumerate(waiting) if image not in taken)
-    many = [images for images in busy if sum(image in images for image in waiting) > MOST_BEHIND]
-    behind = (place for place, image in enumerate(waiting) if any(image in images for images in many))
-    place = next(free, max(behind, default=None))
+    many = [images for images in busy if sum(image in images for image in waiting) > MOST_QUEUED]
+    queued = (place for place, image in enumerate(waiting) if any(image in images for images in many))
+    place = next(free, max(queued, default=None))
     return None if place is None else (0, place)
 
 
-def told(
+def assigned(
     task: Task, waiting: Waiting, own: Collection[ImageOf], others: Collection[ImageOf], workers: int
 ) -> tuple[Task, list[int]]:
     """A task that names what waits besides it, and the descriptors of the images that this is in.
@@ -45,19 +45,19 @@ def told(
     given its share of all such images.
     """
     image = image_of(task.key)
-    behind: dict[ImageOf, list[tuple[Task, Sequence[int]]]] = defaultdict(list)
+    by_image: dict[ImageOf, list[tuple[Task, Sequence[int]]]] = defaultdict(list)
     for another, descriptors in waiting:
-        behind[image_of(another.key)].append((another, descriptors))
-    free = [each for each in behind if each != image and each not in own and each not in others]
-    names = _named([another for another, _ in behind[image]], MOST_NAMES_BYTES)
+        by_image[image_of(another.key)].append((another, descriptors))
+    free = [each for each in by_image if each != image and each not in own and each not in others]
+    names = _named([another for another, _ in by_image[image]], MOST_NAMES_BYTES)
     left = MOST_NAMES_BYTES - sum(map(len, names))
     size = task.key.code_bytes
     beside: list[Ahead] = []
     files: list[int] = []
     share = 1 if image in own or image in others else max(-(-(1 + len(free)) // workers), LEAST_SHARE)
     for each in free[: min(share, MOST_SHARE) - 1]:
-        first, descriptors = behind[each][0]
-        found = _named([another for another, _ in behind[each]], left)
+        first, descriptors = by_image[each][0]
+        found = _named([another for another, _ in by_image[each]], left)
         size += first.key.code_bytes
         if not found or size > MOST_SHARE_BYTES or len(task.places) + len(files) + len(descriptors) > MOST_DESCRIPTORS:
             break

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from controlplane.base.content import MASK, STEP, content_hash
-from controlplane.ipc.handover import memory_file
+from controlplane.ipc.memory_file import memory_file
 from ptxtools.native import records
 
 if TYPE_CHECKING:

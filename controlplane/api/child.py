@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.base.tables import duration, table
-from controlplane.policy.reasons import told
+from controlplane.policy.reasons import explained
 
 GRACE_S = 10.0
 PIECE = 1 << 16
@@ -43,7 +43,9 @@ class Ran:
     def notes(self) -> list[str]:
         """Why launches stayed home, and the end, if it was none of the program's wish."""
         kept = self.report.get("kept_home_by_reason", {})
-        found = [f"kept home although a rule sent them elsewhere: {sum(kept.values()):,}", *told(kept)] if kept else []
+        found = (
+            [f"kept home although a rule sent them elsewhere: {sum(kept.values()):,}", *explained(kept)] if kept else []
+        )
         gain = self.report.get("schedule", {}).get("gain")
         found += [f"estimated gain: {gain:.2f} times as early as one GPU alone"] if gain is not None else []
         return [*found, *([f"the program ended with exit code {self.code}"] if self.code else [])]

@@ -1,21 +1,52 @@
-"""Tables for people: columns, units."""
+"""What text for people is made of: lines, lines that warn, tables; times and bytes with their units.
 
-from collections.abc import Sequence
+How they look on a terminal, and in files and pipes, is up to screen.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 LINE = 118
 
 
-def table(rows: Sequence[tuple[str, ...]], right: Sequence[int]) -> list[str]:
-    """Lines with aligned columns, the first row being the heading; `right` are the columns that end together."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  "
-        + "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+class Warned(str):
+    """A line that stands out."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """rows: the first one is the heading. right: columns that end together."""
+
+    rows: Sequence[tuple[str, ...]]
+    right: frozenset[int]
+
+
+Part: TypeAlias = str | Table
+
+
+def columns(rows: Sequence[tuple[str, ...]], right: Iterable[int]) -> list[Part]:
+    """A table as the one part that it is, to be put between others."""
+    return [Table(rows, frozenset(right))]
+
+
+def table(rows: Sequence[tuple[str, ...]], right: Iterable[int]) -> list[str]:
+    """Its plain lines, for who does not show them on a terminal."""
+    from controlplane.base import drawing  # only here: it imports rich
+
+    return drawing.lines(Table(rows, frozenset(right)))
+
+
+def blocks(some: Iterable[Sequence[Part]]) -> list[Part]:
+    """One after the other with empty lines between them; empty ones are left out."""
+    found: list[Part] = []
+    for block in filter(None, some):
+        found += ["", *block] if found else block
+    return found
 
 
 def duration(ns: float | None) -> str:

@@ -61,6 +61,8 @@ def load(file: Path) -> Node:
         root = _Tree(file).root(yaml.parse(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
+        if "nesting depth" in (error.problem or ""):  # libyaml 0.2.6 has a limit of its own and reads ahead
+            raise _too_deep(file, line) from error
         raise _error(file, f"not YAML: {error.problem}", line) from error
     except yaml.reader.ReaderError as error:
         raise _error(file, f"not YAML: {error.reason}", _line_of(chr(error.character), text)) from error
@@ -88,6 +90,10 @@ def _contents(file: Path) -> bytes:
 
 def _error(file: Path, message: str, line: int | None = None) -> ConfigError:
     return ConfigError(message, expected="a YAML file", file=file, line=line)
+
+
+def _too_deep(file: Path, line: int | None) -> ConfigError:
+    return ConfigError("values are nested too deeply", expected=f"at most {MOST_DEPTH} levels", file=file, line=line)
 
 
 def _line_at(data: bytes, offset: int) -> int:
@@ -162,7 +168,7 @@ class _Tree:
 
     def _check_depth(self, height: int, line: int) -> None:
         if len(self._open) + height > MOST_DEPTH:
-            raise self._complain("values are nested too deeply", f"at most {MOST_DEPTH} levels", line)
+            raise _too_deep(self._file, line)
 
     def _meant(self, name: str, line: int) -> Node:
         if name not in self._anchors:

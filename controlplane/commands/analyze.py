@@ -8,6 +8,7 @@ from pathlib import Path
 
 from controlplane.analysis.describe import describe, reasons
 from controlplane.base.demangle import demangle, is_named
+from controlplane.base.progress import Progress
 from controlplane.commands.analyze_trace import run_cache, run_trace
 from ptxtools.access.build import build
 from ptxtools.access.summary import Summary, summarise
@@ -65,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--coverage and --svg are about traces", expected="--trace with a trace")
     if options.policy is not None:
         raise ConfigError("--policy is about traces", expected="--trace with a trace")
-    found = _kernels(options.file, options.arch, options.function, Consent(options.disassemble or Consent.OPEN))
+    with Progress("analysing kernels"):
+        found = _kernels(options.file, options.arch, options.function, Consent(options.disassemble or Consent.OPEN))
     launched = [options.grid, options.block, options.args]
     if all(each is None for each in launched):
         _print_summaries([summarise(template) for template, _ in found], options.json)

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from controlplane.base.screen import show
 from controlplane.base.tables import amount
 from ptxtools.errors import ConfigError
 
@@ -19,7 +20,7 @@ def run_trace(options: argparse.Namespace) -> int:
     from controlplane.analysis.observed import Observations
     from controlplane.analysis.pool import Pool
     from controlplane.observe import trace
-    from controlplane.policy import read_policy
+    from controlplane.policy.read import read_policy
     from ptxtools.machine.consent import Consent
 
     loaded = trace.load(options.trace)
@@ -40,7 +41,7 @@ def run_trace(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(coverage_text.to_json(found), indent=2))
     else:
-        print(coverage_text.summary(found) if options.coverage else coverage_text.functions(found))
+        show(coverage_text.summary(found) if options.coverage else coverage_text.functions(found))
     return 0
 
 

@@ -2,14 +2,76 @@
 
 import argparse
 import json
+from typing import TypedDict, cast
 
-from controlplane.machine import emulate
+from controlplane.machine import SPEC, emulate
 from controlplane.machine.catalogue import Gpu, Link, catalogue
 from controlplane.machine.emulate import Machine
 
 
+class DeviceJson(TypedDict):
+    """A GPU. compute: its compute capability; link, host_link: names of `links`; rates are operations of a
+    multiprocessor per clock; memory_efficiency_permille: of memory_bytes_per_s, what programs get.
+    """
+
+    key: str
+    name: str
+    compute: str
+    link: str
+    host_link: str
+    max_threads_per_sm: int
+    max_blocks_per_sm: int
+    registers_per_sm: int
+    shared_per_sm_bytes: int
+    shared_per_block_bytes: int
+    shared_per_block_optin_bytes: int
+    copy_engines: int
+    launch_latency_ns: int
+    dram_latency_ns: int
+    memory_efficiency_permille: int
+    fp32_ops_per_sm_clk: int
+    fp64_ops_per_sm_clk: int
+    fp16_ops_per_sm_clk: int
+    int32_ops_per_sm_clk: int
+    special_ops_per_sm_clk: int
+    tensor_fp16_ops_per_sm_clk: int
+    tensor_tf32_ops_per_sm_clk: int
+    tensor_int8_ops_per_sm_clk: int
+    tensor_fp64_ops_per_sm_clk: int
+    sm_count: int
+    clock_khz: int
+    memory_bytes: int
+    memory_bytes_per_s: int
+    memory_clock_khz: int
+    memory_bus_bits: int
+    l2_bytes: int
+    l2_bytes_per_s: int
+
+
+LinkJson = TypedDict(
+    "LinkJson",
+    {
+        "from": int,
+        "to": int,
+        "type": str,
+        "kind": str,
+        "peer_access": bool,
+        "bytes_per_s": int,
+        "latency_ns": int,
+    },
+)
+LinkJson.__doc__ = "From one GPU of the machine to another. bytes_per_s: of one direction."
+
+
+class DevicesJson(TypedDict):
+    """GPUs that can be emulated, or those of the machine that was asked for, with their links."""
+
+    devices: list[DeviceJson]
+    links: list[LinkJson]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", nargs="?", metavar="SPEC", help=emulate.SPEC)
+    parser.add_argument("spec", nargs="?", metavar="SPEC", help=SPEC)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -18,7 +80,8 @@ def run(options: argparse.Namespace) -> int:
     gpus = list(catalogue().gpus.values()) if machine is None else list(machine.devices)
     if options.json:
         links = [] if machine is None else [_link_json(a, b, link) for (a, b), link in machine.links.items()]
-        print(json.dumps({"devices": [_gpu_json(gpu) for gpu in gpus], "links": links}, indent=2))
+        found: DevicesJson = {"devices": [_gpu_json(gpu) for gpu in gpus], "links": links}
+        print(json.dumps(found, indent=2))
         return 0
     print(f"{'':10} {'name':26} {'cc':>4} {'SMs':>4} {'MHz':>5} {'GiB':>5} {'GB/s':>5} {'fp32 TFLOP/s':>13} link")
     for gpu in gpus:
@@ -47,13 +110,13 @@ def _link_lines(machine: Machine) -> list[str]:
     ]
 
 
-def _gpu_json(gpu: Gpu) -> dict[str, object]:
+def _gpu_json(gpu: Gpu) -> DeviceJson:
     compute = f"{gpu.compute[0]}.{gpu.compute[1]}"
     described = {"key": gpu.key, "name": gpu.name, "compute": compute, "link": gpu.link, "host_link": gpu.host_link}
-    return {**described, **gpu.fields}
+    return cast("DeviceJson", {**described, **gpu.fields})
 
 
-def _link_json(a: int, b: int, link: Link) -> dict[str, object]:
+def _link_json(a: int, b: int, link: Link) -> LinkJson:
     return {
         "from": a,
         "to": b,

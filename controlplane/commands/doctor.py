@@ -8,9 +8,10 @@ import argparse
 import json
 import os
 from dataclasses import asdict
+from typing import TypedDict
 
 from controlplane.machine import doctor
-from controlplane.machine.doctor import Report, State
+from controlplane.machine.doctor import Check, Report, State
 from controlplane.machine.gpus import Gpu, Link
 from ptxtools.errors import InternalError, TesseraError
 
@@ -33,9 +34,29 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_CODES.get(report.worst, 0)
 
 
+class DriverJson(TypedDict):
+    """The driver. cuda: 13000 for 13.0; error: why nothing else is known."""
+
+    path: str | None
+    cuda: int
+    release: str | None
+    error: str | None
+
+
+class DoctorJson(TypedDict):
+    """What Tessera needs of a machine. verdict: the worst state of a check. emulated: whether the driver is."""
+
+    verdict: State
+    emulated: bool
+    driver: DriverJson | None
+    gpus: list[Gpu]
+    links: list[Link]
+    checks: list[Check]
+
+
 def to_json(report: Report) -> str:
     answer = report.facts.answer
-    parts = {
+    parts: DoctorJson = {
         "verdict": report.worst,
         "emulated": report.facts.emulated,
         "driver": None
@@ -46,11 +67,11 @@ def to_json(report: Report) -> str:
             "release": answer.release,
             "error": answer.error,
         },
-        "gpus": [asdict(gpu) for gpu in answer.gpus] if answer else [],
-        "links": [asdict(link) for link in answer.links] if answer else [],
-        "checks": [asdict(check) for check in report.checks],
+        "gpus": list(answer.gpus) if answer else [],
+        "links": list(answer.links) if answer else [],
+        "checks": list(report.checks),
     }
-    return json.dumps(parts, indent=2)
+    return json.dumps(parts, indent=2, default=asdict)
 
 
 def to_text(report: Report) -> str:

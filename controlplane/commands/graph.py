@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.base.progress import Progress
+from controlplane.base.screen import show
 from ptxtools.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
     from controlplane.graph import output, page, text
     from controlplane.observe import trace
 
-    found = study_of(trace.load(options.trace, options.process), options.gpus)
+    with Progress("finding what depends on what"):
+        found = study_of(trace.load(options.trace, options.process), options.gpus)
     if options.json:
         print(json.dumps(output.to_json(found), indent=2))
         return 0
@@ -48,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         _write("--dot", options.dot, output.to_dot(found))
     elif options.html is not None:
         _write("--html", options.html, [page.draw(found, options.trace.name)])
-    print(text.to_text(found))
+    show(text.to_text(found))
     return 0
 
 

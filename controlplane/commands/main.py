@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Protocol
 
 from controlplane import __version__
-from controlplane.commands.words import Parser
+from controlplane.commands.words import Parser, RawHelp
 from ptxtools.errors import ConfigError, TesseraError
 
 SIGPIPE_CODE = 128 + signal.SIGPIPE
@@ -67,7 +67,7 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
         prog="tessera",
         description=ABOUT,
         epilog=MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RawHelp,
         allow_abbrev=False,
     )
     result.add_argument("--version", action="version", version=f"tessera {__version__}")

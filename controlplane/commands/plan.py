@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from controlplane.base.progress import Progress
+from controlplane.base.screen import show
 from controlplane.commands.simulate import on_devices
 from ptxtools.errors import ConfigError
 
@@ -43,13 +44,14 @@ def _requests(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
-    from controlplane.plan import output, planfile, planner, text
+    from controlplane.plan import output, planfile, planner, solver_package, text
     from controlplane.plan.judged import judge_of
     from controlplane.plan.problem import Objective
     from controlplane.plan.profiled import Wanted, problem_of
-    from controlplane.policy import read_policy
+    from controlplane.policy.read import read_policy
     from controlplane.profile import file
 
+    solver_package.require()
     profile = on_devices(file.read(options.profile), options.devices)
     dollars = {name: figures[0] for name, figures in _figures("--price", options.price, 1).items()}
     watts = {name: (figures[0], figures[-1]) for name, figures in _figures("--power", options.power, 2).items()}
@@ -62,13 +64,14 @@ def run(options: argparse.Namespace) -> int:
     )
     given = problem_of(profile, wanted)
     _known([kind.name for kind in given.problem.kinds], [*dollars, *watts])
-    planned = planner.plan(given.problem, judge=judge_of(profile, wanted.requests))
+    with Progress("planning"):
+        planned = planner.plan(given.problem, judge=judge_of(profile, wanted.requests))
     if options.output is not None:
         planfile.write(planfile.make(profile, planned, given.notes), options.output)
     if options.json:
         print(json.dumps(output.to_json(planned, given.notes), indent=2))
     else:
-        sys.stdout.write(text.to_text(planned, given.notes))
+        show(text.to_text(planned, given.notes))
     return 0
 
 

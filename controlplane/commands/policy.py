@@ -5,10 +5,10 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from controlplane.machine import emulate, gpus
-from controlplane.policy import Policy, read_policy
+from controlplane.machine import SPEC, emulate, gpus
+from controlplane.machine.visible import unhidden
 from controlplane.policy.explain import (
     Finding,
     Gpu,
@@ -20,7 +20,8 @@ from controlplane.policy.explain import (
     findings,
     with_usual_memory,
 )
-from controlplane.policy.language import AUTO, COPIES, FOLLOW, GIVEN, Order
+from controlplane.policy.language import AUTO, COPIES, FOLLOW, GIVEN, Order, Policy
+from controlplane.policy.read import read_policy
 from controlplane.policy.schema import SCHEMA
 from controlplane.run import shim
 from controlplane.run.unchecked import absent_packages
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="explain what each rule does and what is wrong", allow_abbrev=False)
     check.add_argument("file", metavar="FILE", type=Path)
     check.add_argument("--json", action="store_true", help="print one JSON object")
-    check.add_argument("--emulate", metavar="SPEC", help=f"check against an emulated machine: {emulate.SPEC}")
+    check.add_argument("--emulate", metavar="SPEC", help=f"check against an emulated machine: {SPEC}")
     check.add_argument("--trace", metavar="TRACE", type=Path, help="say how many launches of a trace each rule takes")
     actions.add_parser("schema", help="print the language as JSON Schema", allow_abbrev=False)
 
@@ -66,7 +67,7 @@ def _gpus(spec: str | None) -> list[Gpu] | None:
         driver = shim.system_driver()
     except WireError:
         return None
-    answer = gpus.ask(driver, gpus.unhidden(os.environ), links=False)
+    answer = gpus.ask(driver, unhidden(os.environ), links=False)
     return None if answer.error else [Gpu(gpu.name, gpu.sm_count, gpu.memory_bytes) for gpu in answer.gpus]
 
 
@@ -118,8 +119,77 @@ def _device(device: int) -> int | str:
     return next((name for name, value in {**GIVEN, "auto": AUTO}.items() if value == device), device)
 
 
+class RuleJson(TypedDict):
+    """A rule. device: a number, or by_stream, by_thread; text: what it does."""
+
+    line: int
+    device: int | str
+    text: str
+
+
+class DefaultJson(TypedDict):
+    """What launches do that no rule matches. device: a number, or by_stream, by_thread, auto."""
+
+    device: int | str
+    text: str
+
+
+class MemoryJson(TypedDict):
+    """Where memory lies. place: a GPU's number, follow, copies."""
+
+    place: int | str
+    text: str
+
+
+class AnalysisJson(TypedDict):
+    """observed: use or ignore what probes saw."""
+
+    observed: str
+
+
+class FindingJson(TypedDict):
+    """Something to correct. severity: error or warning."""
+
+    severity: str
+    line: int
+    text: str
+
+
+class TrialRuleJson(TypedDict):
+    """How many launches of a trace a rule takes. by_device: of one that gives streams or threads a GPU, by GPU."""
+
+    line: int
+    launches: int
+    by_device: NotRequired[dict[int, int]]
+
+
+class TrialJson(TypedDict):
+    """A policy tried on a trace. default: launches that no rule takes; other_gpus: launches on other GPUs than home."""
+
+    rules: list[TrialRuleJson]
+    default: int
+    default_by_device: NotRequired[dict[int, int]]
+    other_gpus: int
+
+
+class CheckJson(TypedDict):
+    """A policy in plain words, and its mistakes. trace: with --trace: which of its launches each rule takes."""
+
+    home: int
+    executors: list[int]
+    rules: list[RuleJson]
+    default: DefaultJson
+    memory: MemoryJson
+    order: str
+    verify: int
+    disassemble: str
+    analysis: AnalysisJson
+    findings: list[FindingJson]
+    trace: NotRequired[TrialJson]
+
+
 def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> str:
-    value: dict[str, object] = {
+    value: CheckJson = {
         "home": policy.home,
         "executors": [executor.device for executor in policy.executors],
         "rules": [
@@ -140,10 +210,16 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
         ],
     }
     if trial is not None:
-        rules = [
-            {"line": line, "launches": count, **({"by_device": trial.given[line]} if line in trial.given else {})}
-            for line, count in trial.by_line.items()
-        ]
-        of_default = {"default_by_device": trial.given[None]} if None in trial.given else {}
-        value["trace"] = {"rules": rules, "default": trial.default, **of_default, "other_gpus": trial.elsewhere}
+        value["trace"] = _trial_json(trial)
     return json.dumps(value, indent=2)
+
+
+def _trial_json(trial: "Trial") -> TrialJson:
+    rules: list[TrialRuleJson] = [{"line": line, "launches": count} for line, count in trial.by_line.items()]
+    for rule in rules:
+        if rule["line"] in trial.given:
+            rule["by_device"] = trial.given[rule["line"]]
+    value: TrialJson = {"rules": rules, "default": trial.default, "other_gpus": trial.elsewhere}
+    if None in trial.given:
+        value["default_by_device"] = trial.given[None]
+    return value

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.machine.emulate import SPEC
-from controlplane.policy import amount_of
+from controlplane.machine import SPEC
+from controlplane.policy.read import amount_of
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.base.progress import Progress
+from controlplane.base.screen import show
 from ptxtools.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"schema": file.SCHEMA, **valuefile.encoded(profile)}, indent=1))
     else:
-        sys.stdout.write(text.to_text(profile))
+        show(text.to_text(profile))
     return 0
 
 
@@ -56,7 +58,8 @@ def _make(options: argparse.Namespace) -> int:
     from controlplane.profile import file
     from controlplane.profile.text import line
 
-    profile = profile_of_trace(options.trace, options.process, options.machine, _say)
+    with Progress("making the profile"):
+        profile = profile_of_trace(options.trace, options.process, options.machine, _say)
     file.write(profile, options.output)
     print(f"wrote {options.output}: {line(profile)}")
     return 0

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.base.progress import Progress
 from controlplane.commands.simulate import on_devices, planned_by, request_count
 from ptxtools.errors import ConfigError
 
@@ -38,8 +39,10 @@ def run(options: argparse.Namespace) -> int:
     profile, plan, name = _of(options)
     profile = on_devices(profile, options.devices)
     planned = [] if plan is None else [planned_by(plan, profile)]
+    with Progress("simulating and drawing"):
+        drawn = page(profile, planned, options.requests or 0, options.file.name, name)
     try:
-        options.output.write_text(page(profile, planned, options.requests or 0, options.file.name, name))
+        options.output.write_text(drawn)
     except OSError as error:
         raise ConfigError(f"-o {options.output}: {error.strerror}", expected="a writable file") from error
     print(f"wrote {options.output}: open it in a browser")

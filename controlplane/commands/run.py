@@ -6,56 +6,34 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.base import screen
 from controlplane.commands.split import STATS_FILE, split
 from controlplane.commands.words import Parser
-from controlplane.machine.emulate import SPEC
-from controlplane.policy import Launches, Policy, amount_of, read_policy
-from controlplane.policy.explain import with_usual_memory
-from controlplane.policy.language import COPIES, EXECUTORS, Order
-from controlplane.policy.read import in_order, pooled, scheduled
-from controlplane.run import launch, shim, summary
-from controlplane.run.emulation import Emulation
+from controlplane.machine import SPEC
+from controlplane.run import launch, shim
 from controlplane.run.launch import Change
-from controlplane.run.numbers import Present, Question, emulated
-from controlplane.run.outputs import Output
-from controlplane.run.redirect import Redirection, home_policy
-from controlplane.run.strict import failures
-from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
+from controlplane.run.outcome import Outcome
 from ptxtools.errors import ConfigError, TesseraError
-from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:
-    from controlplane.report.statistics import AnalysisReport, Report
-    from controlplane.run.checks import CheckReport, Checks
-    from controlplane.run.observation import Observation
-    from controlplane.run.planned import Outcome as PlanOutcome
+    from controlplane.policy.language import Policy
+    from controlplane.run.checks import Checks
+    from controlplane.run.emulation import Emulation
+    from controlplane.run.outputs import Output
     from controlplane.run.planned import Planned
+    from controlplane.run.redirect import Redirection
+
+# A module of the run is imported where an option asks for it: a run without them starts in a tenth of a second.
 
 NAME = "tessera-run"
 PLACES = "--policy, --gpus or --emulate"
+ORDERS = "stream", "data"  # of controlplane.policy.language.Order
+CONSENTS = "open", "all", "none"  # of ptxtools.machine.consent.Consent
 JSON, STATS, PROFILE = "--json ", "--stats=", "--profile "  # before the name of a file
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The program's exit code, what the policy did if there was one, statistics and checks if they were asked for, and
-    what the analysis knew and what became of the plan if there was one.
-    """
-
-    code: int
-    launches: Launches | None
-    report: Report | None
-    checks: CheckReport | None
-    analysis: AnalysisReport | None
-    plan: PlanOutcome | None = None
 
 
 def parser(name: str = NAME) -> argparse.ArgumentParser:
@@ -85,6 +63,8 @@ def _positive(text: str) -> int:
 
 
 def _size(text: str) -> int:
+    from controlplane.policy.read import amount_of
+
     found = amount_of(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not an amount of memory, for example 20GiB")
@@ -139,7 +119,7 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--order",
-        choices=[each.value for each in Order],
+        choices=ORDERS,
         help="what launches of one stream that run on different GPUs wait for: those before them, or only where data "
         "flows, with copies of memory (default: what the policy says, else stream)",
     )
@@ -190,7 +170,7 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--disassemble",
-        choices=[each.value for each in Consent],
+        choices=CONSENTS,
         help="whose machine code --analyze may disassemble; open: all but NVIDIA's closed libraries (default: what the "
         "policy says, else open)",
     )
@@ -271,12 +251,16 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--check-writes and --check-accesses draw the same launches", expected="the same N for both")
     if options.disassemble is not None and not options.analyze:
         raise ConfigError("--disassemble is about what kernels read and write", expected="--analyze")
-    emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
+    emulation = None if options.emulate is None else _emulation(options)
     planned = None if options.plan is None else _planned(options.plan, options.adapt)
     if options.adapt is not None and planned is None:
         raise ConfigError("--adapt is about the plan that is followed", expected="--plan with a plan's file")
     has_policy = options.policy is not None or options.gpus is not None or planned is not None
-    policy = _policy(options, emulation, planned) if has_policy else None
+    policy: Policy | None = None
+    if has_policy:
+        from controlplane.run.placing import policy_of
+
+        policy = policy_of(options, emulation, planned)
     if options.verify is not None and policy is None:
         raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
     if options.order is not None and policy is None:
@@ -287,7 +271,7 @@ def _run(options: argparse.Namespace) -> int:
         if given is not None and not options.pool:
             raise ConfigError(f"{option} is about the pool of --pool", expected="--pool")
     calls = _is_observed(options)
-    if policy is not None and policy.memory_place == COPIES:
+    if policy is not None and policy.has_copies:
         options.analyze = True  # launches go elsewhere only if it is known what they touch
     if options.bounds and policy is None and not _is_checked(options):
         raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
@@ -314,7 +298,9 @@ def _profiled(
     planned: Planned | None,
 ) -> int:
     """A run with a trace of all launches, parameters and times, from which the profile is made."""
-    from controlplane.run.profiled import Profiling  # only here: it is rare
+    from controlplane.run.outputs import Output
+    from controlplane.run.placing import consent_of
+    from controlplane.run.profiled import Profiling
 
     with Profiling(options.trace) as profiling:
         wanted = options.trace is not None
@@ -324,7 +310,7 @@ def _profiled(
         options.trace = options.trace if wanted else None
         driver = shim.system_driver() if emulation is None else emulation.change().driver or shim.system_driver()
         limits = {} if policy is None else {each.device: each.sm_limit or 0 for each in policy.executors}
-        home, consent = 0 if policy is None else policy.home, _consent(policy, options.disassemble)
+        home, consent = 0 if policy is None else policy.home, consent_of(policy, options.disassemble)
         command = shlex.join(options.command)
         fault = profiling.write(command, Output(PROFILE, options.profile), emulation, driver, home, limits, consent)
     return _end(emulation, policy, outcome, options, outputs, [] if fault is None else [fault])
@@ -339,61 +325,24 @@ def _end(
     faults: Sequence[str],
 ) -> int:
     """Says what there is to say; the exit code."""
-    verify = policy.verify if options.strict and policy is not None else options.verify
-    missing = [*unchecked(outcome.launches, outcome.checks, outcome.analysis, verify), *faults]
-    _report(emulation, outcome, options, [each for each in outputs if each.option != PROFILE])
-    for each in missing:
-        screen.show(f"{NAME}: {each}\n", sys.stderr)
-    failed = list(failures(outcome.launches, outcome.checks)) if options.strict else []
-    for each in failed:
-        screen.show(f"{NAME}: --strict: {each}\n", sys.stderr)
-    useless = None if outcome.plan is None else outcome.plan.fault(shlex.join(options.command))
-    if useless is not None:
-        screen.show(f"{NAME}: {useless}\n", sys.stderr)
-    if useless is not None and outcome.code == 0:
-        return ConfigError.exit_code
-    return EXIT_CODE if (missing or failed) and outcome.code == 0 else outcome.code
+    told = (emulation is not None and options.summary) or outcome.launches or outcome.report or outcome.checks
+    if not (told or outcome.analysis or outcome.plan or outputs or faults):
+        return outcome.code
+    from controlplane.run import closing
+
+    return closing.end(emulation, policy, outcome, options, outputs, faults)
+
+
+def _emulation(options: argparse.Namespace) -> Emulation:
+    from controlplane.run.emulation import Emulation
+
+    return Emulation(options.emulate, options.host_time)
 
 
 def _planned(file: Path, profile: Path | None) -> Planned:
-    from controlplane.run.planned import Planned  # only here: other runs start faster without it
+    from controlplane.run.planned import Planned
 
     return Planned(file, profile)
-
-
-def _policy(options: argparse.Namespace, emulation: Emulation | None, planned: Planned | None) -> Policy:
-    """As this run uses it. Errors: ConfigError."""
-    if options.gpus is not None and options.policy is not None:
-        raise ConfigError("--gpus takes the place of a policy", expected="--policy with schedule: auto in its file")
-    if options.gpus is not None:
-        policy = _scheduled(options.gpus, emulation)
-    else:
-        policy = planned.policy() if options.policy is None and planned is not None else read_policy(options.policy)
-    if options.verify is not None:
-        policy = replace(policy, verify=options.verify)
-    if options.order is not None:
-        policy = in_order(policy, Order(options.order))
-    if options.pool:
-        policy = pooled(policy, options.reserve, options.host)
-    if policy.pool and policy.verify:
-        raise ConfigError("in a pool two GPUs may share the copy of memory that --verify compares", expected="no pool")
-    if not policy.says_memory:
-        policy = with_usual_memory(policy, _against_copies(options))
-    if options.check_writes is not None and policy.memory_place == COPIES:
-        raise ConfigError(
-            "--check-writes takes what home pulls from another GPU's copy of memory for written",
-            expected="another memory.place",
-        )
-    return policy
-
-
-def _against_copies(options: argparse.Namespace) -> str:
-    """What in the run speaks against copies of memory where the policy does not say that there are some."""
-    if options.check_writes is not None:
-        return "writes are checked"
-    if options.disassemble == Consent.NONE.value:
-        return "no machine code may be disassembled"
-    return "; ".join(absent_packages()) if options.emulate is None else ""
 
 
 def _is_observed(options: argparse.Namespace) -> bool:
@@ -403,6 +352,10 @@ def _is_observed(options: argparse.Namespace) -> bool:
 
 def _outputs(options: argparse.Namespace) -> list[Output]:
     files = {JSON: options.json, STATS: options.stats_file, PROFILE: options.profile}
+    if not any(files.values()):
+        return []
+    from controlplane.run.outputs import Output
+
     return [Output(option, file) for option, file in files.items() if file is not None]
 
 
@@ -416,19 +369,25 @@ def _execute(
     """calls: whether somebody wants to know what the program calls."""
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
-    observed_run = _is_observed(options)
+    if policy is None and not _is_observed(options):
+        return Outcome(_plain(layers, driver, options))
+    from controlplane.run.observation import Observation
+    from controlplane.run.placing import consent_of, present_of
+    from controlplane.run.redirect import Redirection, home_policy
+
     checks = _checks(options) if _is_checked(options) else None
     redirection: Redirection | None = None
-    observation: Observation | None = None
     with ExitStack() as stack:
-        present = _present(emulation, driver, layers, stack) if policy is not None or observed_run else Present
+        present = present_of(emulation, driver, layers, stack)
         if policy is not None:
             if planned is not None:
                 planned.check(policy, [gpu.name for gpu in present().gpus])
                 layers.append(stack.enter_context(planned).change())
             present().check(policy)
         used = policy if policy is not None or checks is None else home_policy(present().first)
-        if used is not None:
+        if used is None:
+            layers.insert(0, shim.change(driver))
+        else:
             beside = launch.Change() if emulation is None else emulation.beside()
             redirection = Redirection(used, driver, launch.compose(layers, os.environ), beside)
             layers.insert(0, stack.enter_context(redirection).change())
@@ -436,35 +395,23 @@ def _execute(
             layers.append(launch.Change(variables={"TESSERA_BOUNDS": str(int(bounded))}))
             if checks is not None:
                 layers.append(stack.enter_context(checks).change(used))
-        elif options.shim or emulation is None or observed_run:
-            layers.insert(0, shim.change(driver))
-        if observed_run or redirection is not None:
-            from controlplane.run.observation import Observation  # only here: a plain run starts faster without it
-
-            asked = options.verify, options.order
-            watched = None if redirection is None or options.policy is None else redirection.watched(*asked)
-            consent = _consent(policy, options.disassemble) if options.analyze else None
-            clones = options.check_accesses is not None
-            observation = stack.enter_context(
-                Observation(
-                    options.trace,
-                    records=observed_run,
-                    calls=calls,
-                    policy=watched,
-                    disassemble=consent,
-                    clones=clones,
-                )
+        asked = options.verify, options.order
+        observation = stack.enter_context(
+            Observation(
+                options.trace,
+                records=_is_observed(options),
+                calls=calls,
+                policy=None if redirection is None or options.policy is None else redirection.watched(*asked),
+                disassemble=consent_of(policy, options.disassemble) if options.analyze else None,
+                clones=options.check_accesses is not None,
             )
-            layers.append(observation.change(options.timing, parameters=options.trace_parameters))
+        )
+        layers.append(observation.change(options.timing, parameters=options.trace_parameters))
         layers.append(present().change())
-        if options.metrics is not None:
-            from controlplane.run.metrics import Metrics  # only here: it is rare
-
-            address = stack.enter_context(Metrics(options.metrics)).address
-            print(f"{NAME}: metrics at {address}", file=sys.stderr)
+        _serve_metrics(options, stack)
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None or policy is None else redirection.launches()
-        report = None if observation is None else observation.finish()
+        report = observation.finish()
         analysis = None if report is None else report.analysis
         checked = None if checks is None else checks.report()
         if planned is not None:
@@ -473,39 +420,20 @@ def _execute(
         return Outcome(code, launches, report if calls else None, checked, analysis, followed)
 
 
-def _scheduled(words: str, emulation: Emulation | None) -> Policy:
-    """The policy that --gpus stands for. Raises ConfigError."""
-    numbers = [int(word) for word in words.split(",") if word.strip().isdigit()]
-    if words != "all" and len(numbers) != len(words.split(",")):
-        raise ConfigError(f"--gpus {words!r} names no GPUs", expected="all, numbers such as 0,1, or how many")
-    if "," not in words:
-        with ExitStack() as stack:
-            driver = shim.system_driver() if emulation is None else emulation.change().driver or shim.system_driver()
-            found = _present(emulation, driver, [], stack)()
-        others = [gpu for gpu in range(len(found.gpus)) if gpu != found.first]
-        most = len(found.gpus) if words == "all" else numbers[0]
-        if words == "all" and len(found.gpus) == 1:
-            print(
-                f"{NAME}: --gpus all: there is one GPU, which all launches run on; --emulate 2 has more",
-                file=sys.stderr,
-            )
-        if not 0 < most <= len(found.gpus):
-            raise ConfigError(
-                f"--gpus {words}: this machine has {len(found.gpus)}", expected="all, or as many as there are"
-            )
-        numbers = [found.first, *others[: most - 1]]
-    if len(set(numbers)) != len(numbers) or len(numbers) > EXECUTORS + 1 or max(numbers) > EXECUTORS:
-        raise ConfigError(f"--gpus {words!r} does not name GPUs", expected=f"each once, numbers up to {EXECUTORS}")
-    return scheduled(numbers[0], numbers[1:])
+def _plain(layers: list[Change], driver: Path, options: argparse.Namespace) -> int:
+    """The exit code of a program of whose launches nothing is asked."""
+    if options.shim or options.emulate is None:
+        layers.insert(0, shim.change(driver))
+    with ExitStack() as stack:
+        _serve_metrics(options, stack)
+        return launch.run(options.command, launch.compose([*layers, launch.UNNUMBERED], os.environ))
 
 
-def _present(
-    emulation: Emulation | None, driver: Path, layers: Sequence[Change], stack: ExitStack
-) -> Callable[[], Present]:
-    """Who tells of the machine's GPUs; a real driver is asked from now on, and takes a while."""
-    if emulation is None:
-        return stack.enter_context(Question(driver, os.environ)).answer
-    return cache(lambda: emulated(emulation.machine, driver, launch.compose(layers, os.environ)))
+def _serve_metrics(options: argparse.Namespace, stack: ExitStack) -> None:
+    if options.metrics is not None:
+        from controlplane.run.metrics import Metrics
+
+        print(f"{NAME}: metrics at {stack.enter_context(Metrics(options.metrics)).address}", file=sys.stderr)
 
 
 def _is_checked(options: argparse.Namespace) -> bool:
@@ -513,78 +441,12 @@ def _is_checked(options: argparse.Namespace) -> bool:
 
 
 def _checks(options: argparse.Namespace) -> Checks:
-    from controlplane.run.checks import Asked, Checks  # only here: other runs start faster without it
+    from controlplane.run.checks import Asked, Checks
 
     writes, accesses = options.check_writes, options.check_accesses
     what = {"writes": writes is not None, "accesses": accesses is not None}
     limits = {"most": options.check_most, "memory_bytes": options.check_memory}
     return Checks(Asked(writes or accesses, seed=options.check_seed, **what, **limits))
-
-
-def _consent(policy: Policy | None, asked: str | None) -> Consent:
-    """The command line's word comes before the policy's."""
-    if asked is not None:
-        return Consent(asked)
-    return Consent.OPEN if policy is None else policy.disassemble
-
-
-def _report(
-    emulation: Emulation | None, outcome: Outcome, options: argparse.Namespace, outputs: Sequence[Output]
-) -> None:
-    result = None if emulation is None else emulation.summary()
-    text = summary.to_json(result, outcome.launches, outcome.report, outcome.checks, outcome.analysis, outcome.plan)
-    for output in outputs:
-        if output.option == JSON:
-            output.write(text)
-        elif outcome.report is not None:
-            _write_statistics(output, text)
-    explanation = None if emulation is None else emulation.explanation(options.command[0])
-    if explanation and (options.summary or options.stats):
-        screen.show(f"\n{NAME}: {explanation}\n", sys.stderr)
-    elif options.summary and (result is not None or outcome.launches is not None):
-        waited_ns = None if outcome.report is None else outcome.report.waited_ns
-        with_kernels = outcome.report is None
-        tables = summary.to_text(result, outcome.launches, with_kernels=with_kernels, waited_ns=waited_ns)
-        screen.show(f"\n{NAME}: {tables}", sys.stderr)
-    if options.summary and outcome.plan is not None:
-        screen.show(f"{NAME}: {outcome.plan.line()}\n", sys.stderr)
-    if options.trace is not None and options.summary and outcome.report is not None:
-        screen.show(_trace_line(outcome.report), sys.stderr)
-    if options.summary and outcome.analysis is not None:
-        screen.show(_analysis_line(outcome.analysis), sys.stderr)
-    if options.summary and outcome.checks is not None:
-        from controlplane.run import checks_text
-
-        screen.show(f"{NAME}: {checks_text.to_text(outcome.checks)}", sys.stderr)
-    if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
-        from controlplane.report import text as report_text
-
-        virtual = emulation is not None and options.host_time != "real"
-        screen.show(f"\n{NAME}: {report_text.to_text(outcome.report, is_virtual=virtual)}", sys.stderr)
-
-
-def _write_statistics(output: Output, text: str) -> None:
-    """No failure of the program."""
-    try:
-        output.write(text)
-    except ConfigError as error:
-        print(f"{NAME}: {error.message}", file=sys.stderr)
-
-
-def _analysis_line(found: AnalysisReport) -> str:
-    pending = found.functions - found.known - found.unknown
-    return (
-        f"{NAME}: of {found.functions} functions, what {found.known} read and write is known, "
-        f"of {found.unknown} it is not, {pending} were not analysed in time; {found.cached} were in the cache\n"
-    ) + "".join(f"{NAME}: {each}\n" for each in (absent_packages() if found.unknown else []))
-
-
-def _trace_line(report: Report) -> str:
-    trace = report.trace
-    if trace is None or not trace.complete:
-        return ""
-    each = f", {trace.bytes / trace.launches:.1f} bytes per launch" if trace.launches else ""
-    return f"{NAME}: wrote {trace.file}: {trace.launches} launches, {trace.bytes} bytes{each}\n"
 
 
 if __name__ == "__main__":

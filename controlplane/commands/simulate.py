@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.base.progress import Progress
+from controlplane.base.screen import show
 from ptxtools.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,11 +62,12 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--at-a-time is about requests that arrive", expected="--arrivals, or --requests R")
     profile = on_devices(file.read(options.profile), options.devices)
     planned = [] if options.plan is None else [planned_by(options.plan, profile)]
-    found = compare(profile, _load(options, profile), planned)
+    with Progress("simulating"):
+        found = compare(profile, _load(options, profile), planned)
     if options.json:
         print(json.dumps(text.to_json(found), indent=2))
     else:
-        sys.stdout.write(text.to_text(found))
+        show(text.to_text(found))
     return 0
 
 

@@ -1,20 +1,20 @@
-"""`tessera top`: the programs that run under Tessera now, on which GPUs, and why not elsewhere; until Ctrl-C."""
+"""`tessera top`: the programs that run under Tessera now, on which GPUs, and why not elsewhere; until it is ended."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
+import signal
 import sys
+import threading
 import time
 from dataclasses import asdict
-from typing import NoReturn
+from importlib.util import find_spec
 
-from controlplane.base.screen import is_styled, styled
+from controlplane.base.screen import show
 from ptxtools.errors import ConfigError
 
-HOME, CLEAR_LINE, CLEAR_BELOW = "\033[H", "\033[K", "\033[J"
-ENTER, LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"  # a screen of our own, without a cursor
+REQUIREMENT = "textual>=8.2,<8.3"  # of the extra `top`
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,39 +25,66 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from controlplane.live.runs import runs  # only here: other commands start faster without it
-    from controlplane.live.view import lines
 
     if not 0.1 <= options.every <= 3600:
         raise ConfigError(f"--every {options.every:g} is not usable here", expected="0.1 to 3600 seconds")
     if options.json:
         print(json.dumps({"runs": [asdict(each) for each in runs()]}, indent=2))
-        return 0
-    if options.once or not is_styled(sys.stdout):
-        before = {each.pid: each for each in runs()}
-        time.sleep(min(options.every, 1.0) if before else 0)
-        print("\n".join(lines(runs(), before, min(options.every, 1.0))))
-        return 0
-    sys.stdout.write(ENTER)
-    try:
+    elif options.once or not _is_terminal():
+        _once(min(options.every, 1.0))
+    elif find_spec("textual") is not None and sys.stdin.isatty() and sys.stderr.isatty():
+        from controlplane.live.app import Top
+
+        app = Top(runs, options.every)
+        app.run()
+        return app.return_code or 0
+    else:
         _watch(options.every)
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        sys.stdout.write(LEAVE)
-        sys.stdout.flush()
+    return 0
 
 
-def _watch(every_s: float) -> NoReturn:
+def _is_terminal() -> bool:
+    """One that can be drawn on."""
+    if not sys.stdout.isatty():
+        return False
+    from controlplane.base.drawing import terminal_of
+
+    return not terminal_of(sys.stdout).is_dumb_terminal
+
+
+def _once(pause_s: float) -> None:
+    from controlplane.live.runs import runs
+    from controlplane.live.view import of_all
+
+    before = {each.pid: each for each in runs()}
+    time.sleep(pause_s if before else 0)
+    show(of_all(runs(), before, pause_s))
+
+
+def _watch(every_s: float) -> None:
+    """Without keys: when textual is not installed, or only standard output is a terminal."""
+    from rich.live import Live
+
+    from controlplane.base.drawing import block, terminal_of
     from controlplane.live.runs import Run, runs
-    from controlplane.live.view import lines
+    from controlplane.live.view import of_all
 
-    before_at, before = time.monotonic(), dict[int, Run]()
-    while True:
-        at, now = time.monotonic(), runs()
-        size = shutil.get_terminal_size()
-        shown = ["tessera top (Ctrl-C ends it)", "", *lines(now, before, at - before_at)][: size.lines - 1]
-        text = f"{CLEAR_LINE}\n".join(styled(line[: size.columns]) for line in shown)
-        sys.stdout.write(f"{HOME}{text}{CLEAR_LINE}{CLEAR_BELOW}")
-        sys.stdout.flush()
-        time.sleep(every_s)
-        before_at, before = at, {each.pid: each for each in now}
+    ended = threading.Event()
+    # not an exception, which could come where nobody passes it on
+    before_us = signal.signal(signal.SIGINT, lambda *_: ended.set())
+    try:
+        with Live(console=terminal_of(sys.stdout), screen=True, auto_refresh=False) as screen:
+            before_at, before = time.monotonic(), dict[int, Run]()
+            while not ended.is_set():
+                at, now = time.monotonic(), runs()
+                shown = [_title(), "", *of_all(now, before, at - before_at)]
+                screen.update(block(shown), refresh=True)
+                ended.wait(every_s)
+                before_at, before = at, {each.pid: each for each in now}
+    finally:
+        signal.signal(signal.SIGINT, before_us)
+
+
+def _title() -> str:
+    more = "" if find_spec("textual") else f"; pip install '{REQUIREMENT}' for a list of programs to choose from"
+    return f"tessera top (Ctrl-C ends it{more})"

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from controlplane.base.progress import Progress
+from controlplane.base.screen import show
+from controlplane.base.tables import blocks
 from ptxtools.errors import ConfigError
 
 UNITS = {"": 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -46,17 +49,16 @@ def _show(options: argparse.Namespace) -> int:
     from controlplane.observe.report import report
     from controlplane.report import text as report_text
 
-    loaded = trace.load(options.file, options.process)
+    with Progress("reading the trace"):
+        loaded = trace.load(options.file, options.process)
+        statistics = report(loaded.statistics())
+        rows = listing.launches(loaded, options.kernel, max(options.limit, 0))
     _warn(loaded.file, loaded.cut_off)
-    statistics = report(loaded.statistics())
-    rows = listing.launches(loaded, options.kernel, max(options.limit, 0))
     if options.json:
         print(json.dumps({"report": asdict(statistics), "launches": [asdict(row) for row in rows]}, indent=2))
         return 0
     virtual = any(traced.process.own_gpu_clock for traced in loaded.processes)
-    print(report_text.to_text(statistics, is_virtual=virtual))
-    if rows:
-        print("\n".join(listing.to_text(rows)))
+    show(blocks([report_text.to_text(statistics, is_virtual=virtual), listing.to_text(rows) if rows else []]))
     return 0
 
 
@@ -71,10 +73,10 @@ def _export(options: argparse.Namespace) -> int:
         raise ConfigError(
             f"-o {options.output}: what to write is not clear", expected="a name with .json, .json.gz or .svg"
         )
-    loaded = trace.load(options.file, options.process)
+    with Progress("reading the trace"):
+        loaded = trace.load(options.file, options.process)
+        built = timeline.build(loaded, timeline.Window(begin) if end is None else timeline.Window(begin, end))
     _warn(loaded.file, loaded.cut_off)
-    window = timeline.Window(begin) if end is None else timeline.Window(begin, end)
-    built = timeline.build(loaded, window)
     slices = [slice_ for group in built.groups for track in group.tracks for slice_ in track.slices]
     if name.endswith(".svg"):
         if len(slices) > LONGEST_PICTURE:

@@ -1,7 +1,7 @@
 """Rows of bytes within an interval: pieces of equal width at a stride, by arithmetic. Rows are (stride, width, phase):
 the bytes x with (x - phase) mod stride < width; None is every byte. memory/rows.h is the same in C.
 
-Where the strides of two have no common pattern, `meet` says yes and `covers` says no.
+Where the strides of two have no common pattern, `overlap` says yes and `covers` says no.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def count(rows: Rows, first: int, end: int) -> int:
     return here - (before // stride * width + min(before % stride, width))
 
 
-def meet(one: Rows, other: Rows) -> bool:
+def overlap(one: Rows, other: Rows) -> bool:
     """Whether they may have a byte in common."""
     if one is None or other is None:
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from controlplane.base.demangle import short
-from controlplane.base.tables import LINE, amount, duration, table
+from controlplane.base.tables import LINE, Part, amount, blocks, columns, duration
 from controlplane.graph.chains import Link, Own
 from controlplane.graph.groups import alike
 from controlplane.graph.nodes import Program, What
@@ -16,9 +16,8 @@ SHOWN = 10
 NAME = 56
 
 
-def to_text(of: Study) -> str:
-    blocks = (_program(of), _paths(of), _parts(of), _units(of), _gains(of), _links(of), _own(of))
-    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+def to_text(of: Study) -> list[Part]:
+    return blocks([_program(of), _paths(of), _parts(of), _units(of), _gains(of), _links(of), _own(of)])
 
 
 def _program(of: Study) -> list[str]:
@@ -35,7 +34,7 @@ def _program(of: Study) -> list[str]:
 _WORDS = {What.LAUNCH: "launches", What.COPY: "copies", What.MEMSET: "memsets"}
 
 
-def _paths(of: Study) -> list[str]:
+def _paths(of: Study) -> list[Part]:
     rows = [("longest chain", "time", "operations", "at once")]
     for name, path in (
         ("as streams order it", of.streams),
@@ -43,7 +42,7 @@ def _paths(of: Study) -> list[str]:
         ("if all bytes were known", of.chains.path),
     ):
         rows.append((name, duration(path.ns), str(len(path.nodes)), _at_once(of.work_ns, path)))
-    return table(rows, right=(1, 2, 3))
+    return columns(rows, right=(1, 2, 3))
 
 
 def _at_once(work_ns: float, path: Path) -> str:
@@ -72,10 +71,10 @@ def _parts(of: Study) -> list[str]:
     return lines
 
 
-def _units(of: Study) -> list[str]:
+def _units(of: Study) -> list[Part]:
     units = of.units()
     rows = [("moved", "count", "per one", "most", "in all"), *(_unit(of, unit) for unit in units)]
-    return table(rows, right=(1, 2, 3, 4)) if units else []
+    return columns(rows, right=(1, 2, 3, 4)) if units else []
 
 
 def _unit(of: Study, unit: Unit) -> tuple[str, ...]:
@@ -98,13 +97,13 @@ def _gains(of: Study) -> list[str]:
     ]
 
 
-def _links(of: Study) -> list[str]:
+def _links(of: Study) -> list[Part]:
     shown = of.chains.links[:SHOWN]
     if not shown:
         return []
     heading = ("why not more", "launches", "bytes", "alone", "without")
     rows = [_link(link) for link in shown]
-    lines = table([(*heading, "kernel"), *rows], right=(1, 2, 3, 4))
+    lines = columns([(*heading, "kernel"), *rows], right=(1, 2, 3, 4))
     if len(of.chains.links) > SHOWN:
         lines.append(f"  and {len(of.chains.links) - SHOWN} more")
     return [*lines, "  alone: times one GPU if only this were not known better; without: if only this were"]
@@ -117,14 +116,14 @@ def _link(link: Link) -> tuple[str, ...]:
     return (cause, str(link.launches), size, *gains, short(link.name, max(LINE - 40 - len(cause), 30)))
 
 
-def _own(of: Study) -> list[str]:
+def _own(of: Study) -> list[Part]:
     """The chain that better knowledge does not shorten."""
     path = of.chains.path
     if not path.ns:
         return []
     lines = [f"the program's own chain: {duration(path.ns)}, {100 * path.ns / max(of.work_ns, 1):.0f} % of its work"]
     rows = [_own_row(each, path) for each in of.chains.own[:SHOWN]]
-    return [*lines, *table([("on it", "time", "share", "kernel"), *rows], right=(0, 1, 2))]
+    return [*lines, *columns([("on it", "time", "share", "kernel"), *rows], right=(0, 1, 2))]
 
 
 def _own_row(of: Own, path: Path) -> tuple[str, ...]:

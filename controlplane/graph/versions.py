@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from controlplane.graph.nodes import UNWRITTEN, Program, Read, Span, What, Why
-from controlplane.graph.rows import Rows, common, covers, meet, rows_of
+from controlplane.graph.rows import Rows, common, covers, overlap, rows_of
 
 EVERYTHING = Span(0, 1 << 64)
 EXPANDED = 4  # strided ranges of so few pieces are as many intervals
@@ -33,8 +33,8 @@ Edges: TypeAlias = "dict[tuple[int, Why], int]"
 class Dependencies:
     """By operation: raw: bytes by (writer, why); war: bytes by reader; waw: bytes by writer; needs: pieces, bytes, why.
 
-    Of a piece: its writer and the piece that it was cut from, itself if from none. settled: writers of what is read
-    over a long part of the program and never written again. A constant is what they wrote, or somebody long ago;
+    Of a piece: its writer and the piece that it was cut from, itself if from none. constant_writers: of what is
+    read over a long part of the program and never written again. A constant is what they wrote, or somebody long ago;
     fresh: the needs of what is none, with its writers.
     """
 
@@ -45,11 +45,11 @@ class Dependencies:
     needs: list[list[tuple[int, int, Why]]] = field(default_factory=list)
     writers: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
-    settled: frozenset[int] = frozenset()
+    constant_writers: frozenset[int] = frozenset()
     fresh: list[list[tuple[int, int, Why, int]]] = field(default_factory=list)
 
     def is_constant(self, writer: int, reader: int) -> bool:
-        return writer == UNWRITTEN or reader - writer > OLD or writer in self.settled
+        return writer == UNWRITTEN or reader - writer > OLD or writer in self.constant_writers
 
 
 class _Cell:
@@ -112,7 +112,7 @@ class _Map:
     def read_layers(self, node: int, cell: _Cell, begin: int, rows: Rows, why: Why) -> None:
         """From the newest one down, until no byte is left."""
         for of, writer, piece in reversed(cell.layers):
-            if meet(of, rows) and (size := common(of, rows, begin, cell.end)):
+            if overlap(of, rows) and (size := common(of, rows, begin, cell.end)):
                 self.need(node, writer, piece, size, why)
             if covers(of, rows):
                 return
@@ -135,7 +135,7 @@ class _Map:
             for place in range(first, end):
                 self.order(node, self.cells[place], self.begins[place], rows)
         for place in range(first, end):
-            self.overwritten.update(writer for of, writer, _ in self.cells[place].layers if meet(of, rows))
+            self.overwritten.update(writer for of, writer, _ in self.cells[place].layers if overlap(of, rows))
         if rows is None:
             cell = _Cell(span.end, [(None, node, self.piece(node))], [])
             self.begins[first:end], self.cells[first:end] = [span.first], [cell]
@@ -150,10 +150,10 @@ class _Map:
     def order(self, node: int, cell: _Cell, begin: int, rows: Rows) -> None:
         """Whom it must not overtake on the GPU that has only one copy of the bytes."""
         for of, writer, _ in cell.layers:
-            if writer not in (UNWRITTEN, node) and meet(of, rows):
+            if writer not in (UNWRITTEN, node) and overlap(of, rows):
                 self.found.waw[node][writer] += common(of, rows, begin, cell.end)
         for reader, of in cell.readers:
-            if reader != node and meet(of, rows):
+            if reader != node and overlap(of, rows):
                 self.found.war[node][reader] += common(of, rows, begin, cell.end)
 
     def write_all(self, node: int) -> None:
@@ -210,7 +210,7 @@ def dependencies(program: Program) -> Dependencies:
             found.raw[number][fence, Why.ANYTHING] = 0
         unordered.add(number)
         unordered.difference_update(writer for writer, _ in found.raw[number])
-    found.settled = _settled(found, memory.overwritten)
+    found.constant_writers = _constant_writers(found, memory.overwritten)
     writers = found.writers
     found.fresh = [
         [(*need, writers[need[0]]) for need in needs if not found.is_constant(writers[need[0]], number)]
@@ -235,19 +235,19 @@ def _intervals(span: Span) -> list[Span]:
     return [Span(start, min(start + span.width, span.end)) for start in starts]
 
 
-def _settled(found: Dependencies, overwritten: set[int]) -> frozenset[int]:
+def _constant_writers(found: Dependencies, overwritten: set[int]) -> frozenset[int]:
     nodes = found.program.nodes
     readers: dict[int, list[int]] = {}
     for number, edges in enumerate(found.raw):
         for writer in {writer for writer, _ in edges}:
             readers.setdefault(writer, []).append(number)
     least = len(nodes) // 4
-    settled = set()
+    constant_writers = set()
     for writer, some in readers.items():
         node = nodes[writer]
         is_given = node.what is What.MEMSET or node.from_host
         span = some[-1] - writer
         is_kept = writer not in overwritten and not node.unknown
         if is_kept and len(some) > 1 and span > least and (is_given or span > LEAST_SPAN):
-            settled.add(writer)
-    return frozenset(settled)
+            constant_writers.add(writer)
+    return frozenset(constant_writers)

@@ -14,8 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from controlplane import __version__
 from controlplane.live.runs import Run
-from controlplane.policy import Launches
-from controlplane.policy.table import Copies
+from controlplane.policy.table import Copies, Launches
 
 Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
 Values: TypeAlias = Iterator[tuple[Sequence[str], float]]

@@ -1,7 +1,7 @@
 """Which runs of this user there are, and their counters so far: read from the files that a run has anyway.
 
 A run is known by what it tells its programs: paths /proc/PID/fd/N of `tessera-run` in their environment
-(controlplane/ipc/handover.py). Nobody is asked, stopped or told; what cannot be read is left out.
+(controlplane/ipc/memory_file.py). Nobody is asked, stopped or told; what cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controlplane.policy import Executor, Policy, read_launches
-from controlplane.policy.table import Launches, live_devices, live_memory
+from controlplane.policy.language import Executor, Policy
+from controlplane.policy.table import Launches, live_devices, live_memory, read_launches
 from ptxtools.native import records
 
 MACHINE, POLICY, RECORDS = "TESSERA_MACHINE", "TESSERA_POLICY", "TESSERA_RECORDS"
@@ -65,14 +65,14 @@ class _Process:
     pid: int
     parent: int
     command: tuple[str, ...]
-    told: Mapping[str, str]  # the variables above
+    variables: Mapping[str, str]  # of those above
 
 
 def runs(only: int | None = None) -> list[Run]:
     """The oldest first. only: of this tessera-run."""
     by_owner: dict[int, list[_Process]] = {}
     for process in _processes():
-        found = [PLACE.fullmatch(path) for path in process.told.values()]
+        found = [PLACE.fullmatch(path) for path in process.variables.values()]
         for owner in {int(each[1]) for each in found if each and only in (None, int(each[1]))}:
             by_owner.setdefault(owner, []).append(process)
     read = (_run(owner, processes) for owner, processes in by_owner.items())
@@ -80,7 +80,7 @@ def runs(only: int | None = None) -> list[Run]:
 
 
 def _processes() -> Iterator[_Process]:
-    """Of this user, that were told something."""
+    """Of this user, that were given something."""
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -93,8 +93,8 @@ def _processes() -> Iterator[_Process]:
         except (OSError, ValueError, IndexError):
             continue  # it has ended, or is another user's
         words = (word.partition("=") for word in environment.decode(errors="replace").split("\0"))
-        told = {name: value for name, _, value in words if name in (MACHINE, POLICY, RECORDS)}
-        yield _Process(int(folder.name), parent, command, told)
+        variables = {name: value for name, _, value in words if name in (MACHINE, POLICY, RECORDS)}
+        yield _Process(int(folder.name), parent, command, variables)
 
 
 def _after_name(folder: Path) -> list[str]:
@@ -108,10 +108,10 @@ def _run(owner: int, processes: list[_Process]) -> Run | None:
     if not guests:
         return None
     program = (direct or guests)[0]
-    told = program.told
+    variables = program.variables
     try:
-        machine = _contents(told, MACHINE)
-        table = _contents(told, POLICY)
+        machine = _contents(variables, MACHINE)
+        table = _contents(variables, POLICY)
         seconds, started_s = _age(owner)
     except OSError:
         return None  # it ends just now
@@ -122,11 +122,11 @@ def _run(owner: int, processes: list[_Process]) -> Run | None:
     return Run(owner, " ".join(program.command), seconds, virtual_ns, devices, kernels, counted, started_s)
 
 
-def _contents(told: Mapping[str, str], name: str) -> bytes | None:
+def _contents(variables: Mapping[str, str], name: str) -> bytes | None:
     """Of a memory file; None: the run has none."""
-    if not PLACE.fullmatch(told.get(name, "")):
+    if not PLACE.fullmatch(variables.get(name, "")):
         return None
-    return Path(told[name]).read_bytes()
+    return Path(variables[name]).read_bytes()
 
 
 def _age(pid: int) -> tuple[float, float]:

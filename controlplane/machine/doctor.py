@@ -16,15 +16,21 @@ from pathlib import Path
 
 from controlplane.ipc.handover import Listener, user_of
 from controlplane.machine import driver, gpus
+from controlplane.machine.visible import unhidden
 from ptxtools import native
 from ptxtools.errors import ConfigError
 
-PACKAGES = ("cffi", "networkx", "numpy", "ortools", "PyYAML")
+PACKAGES = ("cffi", "networkx", "numpy", "PyYAML", "rich")
 ANALYSIS = {
     "nvidia-cuda-nvdisasm": "what machine code reads and writes stays unknown: pip install nvidia-cuda-nvdisasm",
     "zstandard": "what kernels in compressed GPU code read and write stays unknown: pip install zstandard",
 }
-OPTIONAL = {**ANALYSIS, "prometheus-client": "there are no metrics (--metrics): pip install prometheus-client"}
+OPTIONAL = {
+    **ANALYSIS,
+    "prometheus-client": "there are no metrics (--metrics): pip install prometheus-client",
+    "ortools": "no plans are made (tessera plan): pip install 'ortools>=9.15,<9.16'",
+    "textual": "tessera top has no list to choose from: pip install 'textual>=8.2,<8.3'",
+}
 PYTHON = (3, 11)
 LIBRARIES = ("emulator/libcuda.so.1", "cudart/libcudart.so.12", "cudart/libcudart.so.13", "shim/libcuda.so.1")
 FILES = ("executor/tessera-executor", "include/tessera/records.h")
@@ -232,7 +238,7 @@ def collect(environment: Mapping[str, str]) -> Facts:
         kernel=_kernel(),
         emulated="TESSERA_MACHINE" in environment,
         driver=found,
-        answer=gpus.ask(None if is_in_place else found, gpus.unhidden(environment)) if known else None,
+        answer=gpus.ask(None if is_in_place else found, unhidden(environment)) if known else None,
     )
 
 

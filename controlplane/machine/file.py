@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.ipc.handover import memory_file, name_of
+from controlplane.ipc.memory_file import memory_file, name_of
 from controlplane.machine.catalogue import Link
 from controlplane.machine.emulate import Machine
 from ptxtools.errors import WireError

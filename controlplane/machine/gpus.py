@@ -18,7 +18,6 @@ from typing import Self
 
 TIMEOUT_S = 60.0
 GPUS_ONLY = "--gpus-only"
-HIDES = "CUDA_VISIBLE_DEVICES"
 NVLINKS = 18  # most that a GPU has
 # cuDeviceGetAttribute
 SM_COUNT, MAJOR, MINOR, VIRTUAL_MEMORY, POSIX_HANDLES, MEMORY_OPERATIONS = 16, 75, 76, 102, 103, 122
@@ -77,11 +76,6 @@ class Answer:
         return cls(
             parts["error"], parts["version"], parts["release"], gpus, tuple(Link(**link) for link in parts["links"])
         )
-
-
-def unhidden(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process that sees all GPUs, whose numbers are the machine's."""
-    return {name: value for name, value in environment.items() if name != HIDES}
 
 
 class Question:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.base.demangle import is_named, short
-from controlplane.base.tables import LINE, duration, table
+from controlplane.base.tables import LINE, Part, columns, duration
 from controlplane.observe.layout import Flag, Kind
 from controlplane.observe.trace import Calls, Trace, TracedProcess, calls
 
@@ -79,7 +79,7 @@ def _row(traced: TracedProcess, found: Calls, place: int, origin: int) -> Launch
     )
 
 
-def to_text(rows: list[LaunchRow]) -> list[str]:
+def to_text(rows: list[LaunchRow]) -> list[Part]:
     """A table with a line per launch."""
     if not rows:
         return ["no launches"]
@@ -100,7 +100,7 @@ def to_text(rows: list[LaunchRow]) -> list[str]:
     named = [
         (*line, short(row.kernel, max(LINE - used, 40)) + _remark(row)) for line, row in zip(cells, rows, strict=True)
     ]
-    return table([(*heading, "kernel"), *named], right=range(len(heading)))
+    return columns([(*heading, "kernel"), *named], right=range(len(heading)))
 
 
 def _cells(row: LaunchRow, *, several: bool) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from controlplane.base.screen import Progress
+from controlplane.base.progress import Progress
 from controlplane.observe.timeline import Flow, Group, Slice, Timeline, Track
 
 BATCH = 10_000  # events between looks at how far it has got

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.ipc.handover import cannot_shrink
+from controlplane.ipc.memory_file import cannot_shrink
 from controlplane.observe.layout import GPUS, HOST_CLOCK, OWN_CLOCK, EntryKind, Records, constant, dtype, joined
 from ptxtools.errors import WireError
 

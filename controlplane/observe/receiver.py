@@ -1,7 +1,7 @@
 """The service that receives records: accepts processes on the records' socket, drains their rings, feeds sinks.
 
 A process that breaks the protocol is dropped, with a message; what it had written until then is kept. Sinks decide
-where records go; each is told everything about a process in this order: begin, then any mixture of ring, define, code,
+where records go; each gets everything about a process in this order: begin, then any mixture of ring, define, code,
 records and state, and end.
 """
 
@@ -142,7 +142,7 @@ class Receiver:
         if now >= self._state_due:
             self._state_due = now + STATE_SECONDS
             for connection in self._connections:
-                self._tell_state(connection)
+                self._report_state(connection)
         return next((seconds for least, seconds in TURNS if share >= least), TURNS[-1][1])
 
     def finish(self) -> None:
@@ -261,7 +261,7 @@ class Receiver:
         if failure is not None:
             self._give_up(connection, str(failure))
 
-    def _tell_state(self, connection: _Connection) -> None:
+    def _report_state(self, connection: _Connection) -> None:
         if connection.process is not None and connection.journal is not None:
             clock, counters = connection.journal.clock(), connection.counters()
             for sink in self._sinks:
@@ -281,7 +281,7 @@ class Receiver:
     def _forget(self, connection: _Connection) -> None:
         if connection not in self._connections:
             return
-        self._tell_state(connection)
+        self._report_state(connection)
         if connection.process is not None:
             for sink in self._sinks:
                 sink.end(connection.process)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from controlplane.observe.layout import GPUS, call_name, pull_cause, reason_name
 from controlplane.observe.memory import MemoryUse
-from controlplane.observe.stats import ProcessStats, PullTally, Statistics, Tally, settle
+from controlplane.observe.stats import ProcessStats, PullTally, Statistics, Tally, finish
 from controlplane.report.statistics import (
     CallReport,
     CopyReport,
@@ -87,7 +87,7 @@ def report(statistics: Statistics, trace: TraceReport | None = None) -> Report:
     """To be called once, at the end. Kernels come in the order of falling time on the GPU, then of launches."""
     all_stats = list(statistics.processes.values())
     for stats in all_stats:
-        settle(stats)
+        finish(stats)
     kernels = _kernels(all_stats)
     return Report(
         processes=len(all_stats),

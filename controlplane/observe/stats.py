@@ -177,7 +177,7 @@ class Statistics:
     def end(self, process: Process) -> None:
         """Forgets what only matters while records come."""
         stats = self.processes[process.index]
-        settle(stats)
+        finish(stats)
         stats.history.clear()
         stats.memory.forget()
         stats.host_memory.forget()
@@ -349,6 +349,6 @@ def _compare_waiting(stats: ProcessStats, *, at_end: bool = False) -> None:
     stats.waiting_times = 0
 
 
-def settle(stats: ProcessStats) -> None:
+def finish(stats: ProcessStats) -> None:
     """To be called when nothing more will come, before the sums are read."""
     _compare_waiting(stats, at_end=True)

@@ -1,4 +1,4 @@
-"""The trace file: what the control plane was told, in the order in which it was told, in chunks that stand alone.
+"""The trace file: what the control plane received, in the order in which it came, in chunks that stand alone.
 
     file   magic, version                                       16 bytes
     chunk  kind, bytes of the content, CRC-32 of both and it     12 bytes, then the content

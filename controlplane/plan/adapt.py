@@ -31,7 +31,7 @@ class Limits:
     window_ns: float = 300e6
     load: float = 1.5
     drift: float = 1.25
-    strange: float = 0.5
+    strange: float = 0.25
     apart_ns: float = 500e6
     most_apart_ns: float = 60e9
     soon: float = 20.0
@@ -155,7 +155,7 @@ class Controller:
         for gpu, (was, is_now) in enumerate(zip(now.speeds, speeds, strict=True)):
             if is_now and not was / self.limits.drift < is_now < was * self.limits.drift:
                 reasons.append(f"GPU {gpu} takes {is_now / was:.2f} times as long as it did")
-                now = replace(now, speeds=tuple(is_now or was for is_now, was in zip(speeds, now.speeds, strict=True)))
+                now = replace(now, speeds=(*now.speeds[:gpu], is_now, *now.speeds[gpu + 1 :]))
         if self._strange() > self.limits.strange and seen.shapes:
             now = replace(now, shapes=MappingProxyType({**now.shapes, **seen.shapes}))
             reasons.append(f"{len(seen.shapes)} classes of launches have other shapes")

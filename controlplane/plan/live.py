@@ -51,10 +51,13 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a run's processes tell. is_current: of the plan in use, and not of one before. ns: by its classes, by GPU, 0
-    where it is not known; lost: GPUs; shapes: by class, the one that its function has most often instead.
+    """What a run's processes tell. start_ns: of the first launch; followed_ns: when the plan in use was first followed.
+    is_current: of the plan in use, and not of one before. ns: by its classes, by GPU, 0 where it is not known; lost:
+    GPUs; shapes: by class, the one that its function has most often instead.
     """
 
+    start_ns: float
+    followed_ns: float
     now_ns: float
     is_current: bool
     counts: Followed
@@ -68,14 +71,16 @@ def size() -> int:
     return int(ffi.sizeof("struct tsr_plan"))
 
 
-def compiled(plan: Plan, file: Path) -> bytes:
-    """The whole record in its first generation. Errors: ConfigError, of a plan that is too large to be followed."""
+def compiled(plan: Plan, file: Path, *, adapts: bool = False) -> bytes:
+    """The whole record in its first generation. adapts: others may follow. Errors: ConfigError, of a plan that is too
+    large to be followed.
+    """
     ffi, text = records.header(HEADER)
     record: Any = ffi.new("struct tsr_plan *")
     record.magic = records.constant(text, "TSR_PLAN_MAGIC", HEADER)
     record.version = records.constant(text, "TSR_PLAN_VERSION", HEADER)
     record.bytes = ffi.sizeof(record[0])
-    record.generation = FIRST_GENERATION
+    record.generation, record.adapts = FIRST_GENERATION, adapts
     _write(record.tables[FIRST_GENERATION % 2], plan, file)
     return bytes(ffi.buffer(record))
 
@@ -104,6 +109,8 @@ def observed(buffer: Any, gpus: int) -> Observed:
             of = (tuple(map(int, shape.grid)), tuple(map(int, shape.block)), int(shape.shared_bytes))
             shapes[int(shape.of)] = of, _row(shape.ns, gpus)  # type: ignore[assignment]
     return Observed(
+        float(record.start_ns),
+        float(record.followed_ns),
         float(record.now_ns),
         int(record.observed_generation) == generation,
         Followed(*(int(getattr(record.counts, each.name)) for each in fields(Followed))),

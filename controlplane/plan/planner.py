@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from controlplane.plan import exact, steady
+from controlplane.plan import exact, solver_package, steady
 from controlplane.plan.candidate import CHAIN, KERNEL, MIXED, PATTERN, ROUTER, SINGLE, Candidate, Mixed
 from controlplane.plan.cut import Prices
 from controlplane.plan.decompose import Decomposed
@@ -73,7 +73,10 @@ Judge = Callable[[Candidate], float]
 
 
 def plan(given: Problem, seconds: float = SECONDS, judge: Judge | None = None) -> Planned:
-    """judge: what period a candidate has, if something knows better. Errors: PlanError when nothing fits."""
+    """judge: what period a candidate has, if something knows better. Errors: PlanError when nothing fits, ConfigError
+    without OR-tools.
+    """
+    solver_package.require()
     if given.objective is Objective.LATENCY or (given.objective is Objective.THROUGHPUT and given.requests == 1):
         return _Latency(given).planned()
     if given.objective is Objective.THROUGHPUT:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from controlplane.base.tables import amount, duration, table
+from controlplane.base.tables import Part, amount, columns, duration
 from controlplane.plan.candidate import CHAIN, KERNEL, MIXED, PATTERN, ROUTER, SINGLE, Candidate
 from controlplane.plan.planner import Planned
 from controlplane.plan.problem import Objective
@@ -27,9 +27,9 @@ def words_for(name: str) -> str:
     return next(text for start, text in WORDS.items() if name.startswith(start))
 
 
-def to_text(planned: Planned, notes: Sequence[str] = ()) -> str:
+def to_text(planned: Planned, notes: Sequence[str] = ()) -> list[Part]:
     chosen, given = planned.chosen, planned.given
-    lines = [_headline(planned), f"  {words_for(chosen.name)}", ""]
+    lines: list[Part] = [_headline(planned), f"  {words_for(chosen.name)}", ""]
     lines += _gain(planned)
     lines += ["", "What limits:", *(f"  {line}" for line in limits(planned)), ""]
     lines += _compared(planned)
@@ -38,7 +38,7 @@ def to_text(planned: Planned, notes: Sequence[str] = ()) -> str:
         lines += ["", *(f"note: {note}" for note in notes)]
     if len(given.kinds) == 1 and given.kinds[0].count == 1:
         lines += ["", "note: there is one GPU only; --devices names others"]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _headline(planned: Planned) -> str:
@@ -127,7 +127,7 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def _compared(planned: Planned) -> list[str]:
+def _compared(planned: Planned) -> list[Part]:
     objective = planned.given.objective
     heading = ["", "placement", "period", "latency", "GPUs and links alone", "against the plan"]
     if objective in (Objective.COST, Objective.ENERGY):
@@ -148,7 +148,7 @@ def _compared(planned: Planned) -> list[str]:
         elif objective is Objective.ENERGY:
             row.append(f"{each.worth:.4g}, {machine(each)}")
         rows.append(tuple(row))
-    return table(rows, (2, 3, 4, 5))
+    return columns(rows, (2, 3, 4, 5))
 
 
 def best_by_name(planned: Planned) -> list[Candidate]:
@@ -163,14 +163,14 @@ def best_by_name(planned: Planned) -> list[Candidate]:
     return list(found.values())
 
 
-def _uses(chosen: Candidate) -> list[str]:
+def _uses(chosen: Candidate) -> list[Part]:
     kinds, period = chosen.given.kinds, max(chosen.period_ns, 1e-9)
     rows: list[tuple[str, ...]] = [("GPUs", "busy", "link out", "link in", "memory", "of")]
     for number, kind in enumerate(kinds):
         load = [percent(float(chosen.rows[k * len(kinds) + number]) / period, 0) for k in range(3)]
         name = f"{kind.name} x {kind.count}" if kind.count > 1 else kind.name
         rows.append((name, *load, amount(int(chosen.memory[number])), amount(int(kind.memory_bytes))))
-    lines = table(rows, (1, 2, 3, 4, 5))
+    lines = columns(rows, (1, 2, 3, 4, 5))
     if len(kinds) > 1:
         lines.append(f"  {amount(int(chosen.sent.sum()))} are moved between GPUs for each request")
     return lines

@@ -164,6 +164,11 @@ class Policy:
         return self.memory_place == COPIES or any(rule.match.library_call is not None for rule in self.rules)
 
     @property
+    def has_copies(self) -> bool:
+        """Whether each GPU has a copy of the memory that its launches use."""
+        return self.memory_place == COPIES
+
+    @property
     def gpus(self) -> tuple[int, ...]:
         """Home and the executors' GPUs."""
         return (self.home, *(executor.device for executor in self.executors))

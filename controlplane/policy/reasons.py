@@ -17,8 +17,8 @@ WORDS = {
     "variable": "they use a variable of their module, of which each GPU has its own",
     "printf": "they print: their lines would come in another order",
     "heap": "they call malloc or free, whose memory each GPU has for itself",
-    "code": "they call code by address, or leave such an address in memory: code lies elsewhere on each GPU",
-    "address": "they follow pointers in memory, where their module leaves addresses of variables or of the heap",
+    "code": "they call code by address, or store such an address in memory: code lies elsewhere on each GPU",
+    "address": "they follow pointers in memory, where their module stores addresses of variables or of the heap",
     "other_gpus": "they are NCCL's: they reach other GPUs' memory themselves",
     "architecture": "their code does not exist for the other GPU: build for it, too, or embed PTX",
     "ranges": "it is not known, or not yet, what they touch: run it again, or say memory: {place: follow}",
@@ -35,7 +35,7 @@ WORDS = {
 }
 
 
-def told(kept: Mapping[str, int]) -> Iterator[str]:
+def explained(kept: Mapping[str, int]) -> Iterator[str]:
     """Of the most frequent ones, a line each."""
     for reason in sorted(kept, key=lambda name: -kept[name])[:SHOWN]:
         if reason in WORDS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from controlplane.base.demangle import short
-from controlplane.base.tables import amount, duration, table
+from controlplane.base.tables import Part, amount, blocks, columns, duration
 from controlplane.graph.nodes import What
 from controlplane.profile.model import HOST, GpuType, LaunchClass, Link, Profile, Role, Source, Time
 
@@ -21,9 +21,8 @@ def line(profile: Profile) -> str:
     return f"an iteration of {len(iteration.operations)} operations in {len(profile.classes)} classes, {seen}{period}"
 
 
-def to_text(profile: Profile) -> str:
-    parts = (_iteration(profile), _machine(profile), _classes(profile), _memory(profile), _coverage(profile))
-    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+def to_text(profile: Profile) -> list[Part]:
+    return blocks([_iteration(profile), _machine(profile), _classes(profile), _memory(profile), _coverage(profile)])
 
 
 def _iteration(profile: Profile) -> list[str]:
@@ -54,7 +53,7 @@ def _iteration(profile: Profile) -> list[str]:
 PLURAL = {What.LAUNCH: "launches", What.COPY: "copies", What.MEMSET: "memsets"}
 
 
-def _machine(profile: Profile) -> list[str]:
+def _machine(profile: Profile) -> list[Part]:
     machine = profile.machine
     rows = [("GPU", "name", "SMs", "memory", "bandwidth", "fp16 tensor")]
     for number, of in enumerate(machine.gpus):
@@ -62,12 +61,12 @@ def _machine(profile: Profile) -> list[str]:
         sms = f"{kind.sm_limit} of {kind.sm_count}" if kind.sm_limit else str(kind.sm_count or "-")
         home = " (home)" if number == machine.home else ""
         rows.append((f"{number}", kind.name + home, sms, _or_dash(kind.memory_bytes), *_rates(kind)))
-    lines = ["machine" + (", emulated" if machine.emulated else ""), *table(rows, (0, 2, 3, 4, 5))]
+    lines = ["machine" + (", emulated" if machine.emulated else ""), *columns(rows, (0, 2, 3, 4, 5))]
     links: dict[str, list[str]] = {}
     for link in machine.links:
         if link.source != HOST and link.target != HOST:
             links.setdefault(_link(link), []).append(f"{link.source}-{link.target}")
-    return lines + [f"  {', '.join(some)}: {text}" for text, some in links.items()]
+    return [*lines, *(f"  {', '.join(some)}: {text}" for text, some in links.items())]
 
 
 def _rates(kind: GpuType) -> tuple[str, str]:
@@ -90,7 +89,7 @@ def _link(link: Link) -> str:
     )
 
 
-def _classes(profile: Profile) -> list[str]:
+def _classes(profile: Profile) -> list[Part]:
     counts = Counter(each.of for each in profile.iteration.operations)
     home, types = profile.machine.home_type, profile.machine.types
     total = sum(count * _ns(profile.classes[of].times[home]) for of, count in counts.items())
@@ -101,7 +100,7 @@ def _classes(profile: Profile) -> list[str]:
         share = counts[of] * _ns(made.times[home]) / total if total else 0.0
         times = tuple(_time(time) for time in made.times)
         rows.append((f"{share:.1%}", str(counts[of]), *times, amount(made.bytes), _name(made)))
-    lines = ["classes, by their share of the iteration's time on the home GPU", *table(rows, range(3 + len(types)))]
+    lines = ["classes, by their share of the iteration's time on the home GPU", *columns(rows, range(3 + len(types)))]
     if len(order) > LARGEST:
         lines.append(f"  and {len(order) - LARGEST} more")
     if any(time is not None and time.source is not Source.MEASURED for made in profile.classes for time in made.times):

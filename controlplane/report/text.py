@@ -1,34 +1,34 @@
 """The statistics of a run (statistics.py) as the text that tessera-run prints."""
 
 from controlplane.base.demangle import short
-from controlplane.base.tables import LINE, amount, duration, table
+from controlplane.base.tables import LINE, Part, Warned, amount, blocks, columns, duration
 from controlplane.report.statistics import CallReport, KernelReport, Report
 
 LARGEST_KERNELS = 20
 LARGEST_ROWS = 10
 CLOCKS = "times on the GPU are virtual time; those of calls and of the host's waiting are this machine's"
+NOTHING = (
+    "no process used CUDA where the shim could see it: the program used no GPU, or it reached the driver in a way of "
+    "its own"
+)
 DEINITIALIZED = 4  # CUresult of calls while the process ends, which nobody misses
 
 
-def to_text(report: Report, *, is_virtual: bool = False) -> str:
+def to_text(report: Report, *, is_virtual: bool = False) -> list[Part]:
     """Tables of launches, kernels, copies and waiting; parts about which there is nothing to say are left out.
 
     is_virtual: times on the GPU are by another clock than those of calls.
     """
     if not report.processes:
-        return (
-            "no process used CUDA where the shim could see it: the program used no GPU, or it reached the driver "
-            "in a way of its own\n"
-        )
+        return [NOTHING]
     parts = (part(report) for part in (_launches, _kernels, _copies, _pulls, _waiting, _failures, _programs))
-    clocks = f"  {CLOCKS}\n" if is_virtual and report.launches.total else ""
-    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n" + clocks
+    return [*blocks(parts), *([f"  {CLOCKS}"] if is_virtual and report.launches.total else [])]
 
 
-def _launches(report: Report) -> list[str]:
+def _launches(report: Report) -> list[Part]:
     launches, memory, graphs = report.launches, report.memory, report.graphs
     by_device = ", ".join(f"{count} on GPU {device}" for device, count in launches.by_device.items())
-    lines = [f"{launches.total} launches" + (f": {by_device}" if len(launches.by_device) > 1 else "")]
+    lines: list[Part] = [f"{launches.total} launches" + (f": {by_device}" if len(launches.by_device) > 1 else "")]
     if launches.captured or graphs.launches:
         lines.append(
             f"  {launches.captured} more recorded into graphs; {graphs.launches} launches of graphs with "
@@ -52,8 +52,10 @@ def _launches(report: Report) -> list[str]:
         lines.append(f"  the shim's own part of a launch: {report.overhead_ns_per_launch:.0f} ns")
     if report.records.lost or report.records.times_lost:
         lines.append(
-            f"  lost: {report.records.lost} records (launches are still counted, not by kernel), "
-            f"{report.records.times_lost} times on the GPU"
+            Warned(
+                f"  lost: {report.records.lost} records (launches are still counted, not by kernel), "
+                f"{report.records.times_lost} times on the GPU"
+            )
         )
     return lines
 
@@ -63,7 +65,7 @@ def _sample(report: Report) -> str:
     return "not measured" if not timed else "all measured" if timed >= total else f"estimated from {timed} measured"
 
 
-def _kernels(report: Report) -> list[str]:
+def _kernels(report: Report) -> list[Part]:
     if not report.kernels:
         return []
     shown = report.kernels[:LARGEST_KERNELS]
@@ -73,7 +75,7 @@ def _kernels(report: Report) -> list[str]:
     rows = [_kernel_cells(kernel, total) for kernel in shown]
     used = max(sum(len(row[column]) for column in range(8)) for row in [heading, *rows]) + 2 * 9 + 10
     named = [(*row, short(kernel.name, max(LINE - used, 40))) for row, kernel in zip(rows, shown, strict=True)]
-    lines = table([heading, *named], right=range(8))
+    lines = columns([heading, *named], right=range(8))
     if len(shown) < len(report.kernels):
         lines.append(f"  and {len(report.kernels) - len(shown)} more kernels")
     return lines
@@ -98,46 +100,46 @@ def _kernel_cells(kernel: KernelReport, total: int | None) -> tuple[str, ...]:
     )
 
 
-def _copies(report: Report) -> list[str]:
+def _copies(report: Report) -> list[Part]:
     rows = [
         ("-" if copy.device is None else str(copy.device), copy.direction, str(copy.copies), amount(copy.copied_bytes))
         for copy in report.copies
     ]
     if report.memsets.count:
         rows.append(("-", "memset", str(report.memsets.count), amount(report.memsets.bytes)))
-    return table([("GPU", "copies", "count", "bytes"), *rows], right=(0, 2, 3)) if rows else []
+    return columns([("GPU", "copies", "count", "bytes"), *rows], right=(0, 2, 3)) if rows else []
 
 
-def _pulls(report: Report) -> list[str]:
+def _pulls(report: Report) -> list[Part]:
     """Of memory that GPUs have copies of."""
     rows = [
         (str(pull.device), str(pull.source), pull.cause, str(pull.pulls), amount(pull.bytes), duration(pull.gpu_ns))
         for pull in report.pulls
     ]
     heading = ("GPU", "pulled from", "for", "pulls", "bytes", "waited")
-    return table([heading, *rows], right=(0, 1, 3, 4, 5)) if rows else []
+    return columns([heading, *rows], right=(0, 1, 3, 4, 5)) if rows else []
 
 
-def _waiting(report: Report) -> list[str]:
+def _waiting(report: Report) -> list[Part]:
     return _calls("the host waited in", report.synchronisations)
 
 
-def _calls(heading: str, calls: tuple[CallReport, ...]) -> list[str]:
+def _calls(heading: str, calls: tuple[CallReport, ...]) -> list[Part]:
     rows = [(call.call, str(call.count), duration(call.host_ns)) for call in calls[:LARGEST_ROWS]]
-    return table([(heading, "calls", "time"), *rows], right=(1, 2)) if rows else []
+    return columns([(heading, "calls", "time"), *rows], right=(1, 2)) if rows else []
 
 
-def _failures(report: Report) -> list[str]:
-    told = [row for row in report.failures if row.result != DEINITIALIZED]
-    rows = [(row.call, str(row.result), str(row.count)) for row in told[:LARGEST_ROWS]]
-    return table([("call that failed", "CUresult", "count"), *rows], right=(1, 2)) if rows else []
+def _failures(report: Report) -> list[Part]:
+    shown = [row for row in report.failures if row.result != DEINITIALIZED]
+    rows = [(row.call, str(row.result), str(row.count)) for row in shown[:LARGEST_ROWS]]
+    return columns([("call that failed", "CUresult", "count"), *rows], right=(1, 2)) if rows else []
 
 
-def _programs(report: Report) -> list[str]:
+def _programs(report: Report) -> list[Part]:
     if len(report.programs) < 2:
         return []
     rows = [
         (str(row.pid), str(row.launches), str(row.graph_launches), amount(row.peak_bytes), short(row.program, 60))
         for row in sorted(report.programs, key=lambda row: -row.launches)[:LARGEST_ROWS]
     ]
-    return table([("process", "launches", "graphs", "memory", "program"), *rows], right=(0, 1, 2, 3))
+    return columns([("process", "launches", "graphs", "memory", "program"), *rows], right=(0, 1, 2, 3))

@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,9 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A swap, at a time of the run's clock. Periods: of the plan before, as measured; of the new one, as predicted, and
+class SwapReport:
+    """A swap. at_ns, since the run's first launch, by its clock: when it was decided; followed_ns: when launches first
+    followed the new plan, 0 where none has. Periods: of the plan before, as measured; of the new one, as predicted, and
     as measured after the swap, 0 where that is not known.
     """
 
@@ -41,6 +42,7 @@ class Told:
     predicted_ns: float
     after_ns: float = 0.0
     is_back: bool = False
+    followed_ns: float = 0.0
 
     def line(self) -> str:
         """For the summary."""
@@ -65,16 +67,18 @@ class Adapting:
         rows, counts = situation.times(profile)
         self.controller = Controller(plan, rows, counts, situation.replanner(profile, plan))
         self.memory = mmap.mmap(setup.memory, os.fstat(setup.memory).st_size)
-        self.told: list[Told] = []
-        self.last_ns = self.first_ns = 0.0
+        self.swaps: list[SwapReport] = []
+        self.last_ns = 0.0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         from controlplane.plan.adapt import Seen
 
         seen = self.live.observed(self.memory, self.gpus)
         if not seen.is_current or seen.now_ns <= self.last_ns:
             return
-        self.first_ns, self.last_ns = self.first_ns or seen.now_ns, seen.now_ns
+        self.last_ns = seen.now_ns
+        if self.swaps and not self.swaps[-1].followed_ns:
+            self.swaps[-1] = replace(self.swaps[-1], followed_ns=seen.followed_ns - seen.start_ns)
         counts = seen.counts
         strange = counts.unknown + counts.other_code + counts.unexpected
         known = len(self.controller.effects)
@@ -83,23 +87,25 @@ class Adapting:
                 seen.now_ns, counts.requests, counts.in_flight, counts.placed, strange, seen.ns, seen.lost, seen.shapes
             )
         )
-        if len(self.controller.effects) > known and self.told:
-            self.told[-1] = replace(self.told[-1], after_ns=self.controller.effects[-1].after_ns)
+        if len(self.controller.effects) > known and self.swaps:
+            self.swaps[-1] = replace(self.swaps[-1], after_ns=self.controller.effects[-1].after_ns)
         if swap is not None:
             self.live.replace(self.memory, swap.plan, self.file)
-            at_ns, name = swap.at_ns - self.first_ns, swap.plan.chosen
-            self.told.append(Told(at_ns, swap.reason, name, swap.before_ns, swap.predicted_ns, 0.0, swap.is_back))
+            at_ns, name = swap.at_ns - seen.start_ns, swap.plan.chosen
+            self.swaps.append(
+                SwapReport(at_ns, swap.reason, name, swap.before_ns, swap.predicted_ns, 0.0, swap.is_back)
+            )
 
     def report(self) -> None:
-        for each in self.told:
+        for each in self.swaps:
             print(json.dumps(asdict(each)), flush=True)
 
 
 def main() -> int:
     adapting = Adapting(Setup(**json.loads(sys.argv[1])))
-    while not select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:
-        adapting.look()
-    adapting.look()
+    while not select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
+        adapting.poll()
+    adapting.poll()
     adapting.report()
     return 0
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from controlplane.ipc.handover import memory_file, name_of
-from controlplane.policy import Policy
+from controlplane.ipc.memory_file import memory_file, name_of
+from controlplane.policy.language import Policy
 from controlplane.run.launch import Change
 from ptxtools import native
 from ptxtools.native import records

@@ -1,7 +1,7 @@
 """What checks of launches found, as the text that tessera-run prints."""
 
 from controlplane.base.demangle import short
-from controlplane.base.tables import LINE, amount, duration
+from controlplane.base.tables import LINE, Warned, amount, duration
 from controlplane.run.checks import CheckReport, Range, Untested, Violation
 
 SOURCES = {"ptx": "PTX", "machine_code": "machine code", "library": "library calls"}
@@ -29,7 +29,7 @@ MOST_RANGES = 4
 MOST_UNTESTED = 10
 
 
-def to_text(report: CheckReport) -> str:
+def to_text(report: CheckReport) -> list[str]:
     """The counts, then each violation that was told."""
     sources = ", ".join(f"{count} {SOURCES[source]}" for source, count in report.by_source.items() if count)
     both = report.writes and report.accesses
@@ -38,10 +38,8 @@ def to_text(report: CheckReport) -> str:
     checked = f"{what} were checked of {report.checked} launches ({sources or 'none'})"
     found = f"{report.violations} {did} what they were not predicted to"
     known = f"  of {report.known + report.unknown} launches at home, something is known of {report.known}"
-    lines = [
-        f"{checked}, {report.first} of them as the first of their function: {found}",
-        f"{known}; one of {report.every} was drawn",
-    ]
+    heading = f"{checked}, {report.first} of them as the first of their function: {found}"
+    lines = [Warned(heading) if report.violations else heading, f"{known}; one of {report.every} was drawn"]
     if report.checked and report.accesses:
         lines.append(f"  clones of {report.tested_launches} launches tested {report.tested} accesses of threads")
     if report.checked and report.writes:
@@ -63,7 +61,7 @@ def to_text(report: CheckReport) -> str:
         lines += _violation(violation)
     if report.violations > len(report.told):
         lines.append(f"  and {report.violations - len(report.told)} more")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _claims(report: CheckReport) -> list[str]:

@@ -1,17 +1,21 @@
 """The emulated machine as a layer of a run: its file, the program's environment, what to say afterwards."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from controlplane.base.elf import has_static_runtime
 from controlplane.machine import emulate
 from controlplane.machine.emulate import HostTime
 from controlplane.machine.file import MachineFile
-from controlplane.machine.gpus import HIDES
-from controlplane.run import summary
+from controlplane.machine.visible import HIDES
 from controlplane.run.launch import Change, find_program
 from ptxtools import native
+
+if TYPE_CHECKING:
+    from controlplane.run.summary import Summary
 
 PROOF_MIB = "8"  # so many that the rate is a real link's, too
 
@@ -38,11 +42,15 @@ class Emulation:
         """
         return Change(variables={"TESSERA_MACHINE": self._beside.path, "TESSERA_PROOF": PROOF_MIB})
 
-    def summary(self) -> summary.Summary:
+    def summary(self) -> Summary:
+        from controlplane.run import summary
+
         return summary.collect(self.machine, self.file)
 
     def explanation(self, command: str) -> str | None:
         """Why nothing may have run on the emulated GPUs; None when something did."""
+        from controlplane.base.elf import has_static_runtime
+
         launches = sum(device.launches for device in self.file.devices())
         program = find_program(command, os.environ.get("PATH", os.defpath))
         if not launches and program is not None and has_static_runtime(Path(program)):

@@ -29,6 +29,9 @@ class Change:
     preload: tuple[Path, ...] = ()
 
 
+UNNUMBERED = Change(variables={"TESSERA_GPUS": ""})  # for a run that nobody needs the machine's numbers of GPUs in
+
+
 def compose(changes: Iterable[Change], environment: Mapping[str, str]) -> dict[str, str]:
     """The environment with all changes; the outermost layer, whose driver the program sees, comes first.
 

@@ -11,10 +11,10 @@ import ipaddress
 import os
 import socket
 import subprocess
-import sys
 from types import TracebackType
 from typing import Self
 
+from controlplane.run import beside
 from ptxtools.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
@@ -41,13 +41,7 @@ class Metrics:
         self._control, theirs = socket.socketpair()
         with listening, theirs:
             numbers = listening.fileno(), theirs.fileno(), os.getpid()
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "controlplane.live.exporter", *map(str, numbers)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=numbers[:2],
-                start_new_session=True,
-            )
+            self._process = beside.start("controlplane.live.exporter", *map(str, numbers), descriptors=numbers[:2])
         return self
 
     def __exit__(
@@ -56,11 +50,7 @@ class Metrics:
         if self._control is not None:
             self._control.close()
         if self._process is not None:
-            try:
-                self._process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            beside.end(self._process, END_S)
 
 
 def _listening(place: str) -> socket.socket:

@@ -17,9 +17,9 @@ from typing import Self
 from controlplane.machine import gpus
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile, pci_address
-from controlplane.machine.gpus import HIDES, unhidden
-from controlplane.policy import Policy
+from controlplane.machine.visible import HIDES, unhidden
 from controlplane.policy.explain import Gpu, Severity, findings
+from controlplane.policy.language import Policy
 from controlplane.run.launch import Change
 from ptxtools.errors import ConfigError
 

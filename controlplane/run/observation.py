@@ -7,15 +7,15 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from controlplane.ipc.handover import Listener, name_of
+from controlplane.ipc.handover import Listener
+from controlplane.ipc.memory_file import name_of
 from controlplane.report.statistics import Report, from_json
-from controlplane.run import shim
+from controlplane.run import beside, shim
 from controlplane.run.launch import Change
 from controlplane.server.setup import READY, Setup, WatchedPolicy, complain
 from ptxtools import native
@@ -73,14 +73,11 @@ class Observation:
             table = None if self._policy is None else self._policy.table
             inherited = [theirs.fileno(), *(one for one in (file, table) if one is not None)]
             inherited += [one for one in (records, self._templates) if one >= 0]
-            self._process = subprocess.Popen(
-                # -P: modules of the program's directory are not ours.
-                [sys.executable, "-P", "-m", "controlplane.server.main", setup.to_argument()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-                pass_fds=inherited,
-                start_new_session=True,
+            self._process = beside.start(
+                "controlplane.server.main",
+                setup.to_argument(),
+                descriptors=inherited,
+                environment={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             )
         if file is not None:
             os.close(file)
@@ -101,11 +98,7 @@ class Observation:
         if self._templates >= 0:
             os.close(self._templates)
         if self._process is not None:
-            try:
-                self._process.wait(FINISH_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            beside.end(self._process, FINISH_SECONDS)
 
     def change(self, timing: str | None = None, *, parameters: bool = False) -> Change:
         """timing: which launches the shim times on the GPU; None: as the environment says. parameters: whether launches

@@ -12,15 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from controlplane.ipc.handover import memory_file, name_of
-from controlplane.plan import live, planfile
+from controlplane.ipc.memory_file import memory_file, name_of
+from controlplane.plan import live, planfile, solver_package
 from controlplane.plan.live import Followed
 from controlplane.plan.planfile import AGAIN, Plan
-from controlplane.policy import Policy
-from controlplane.policy.language import AUTO
+from controlplane.policy.language import AUTO, Policy
 from controlplane.policy.read import scheduled
 from controlplane.profile import file as profiles
-from controlplane.run.adapting import Setup, Told
+from controlplane.run.adapting import Setup, SwapReport
 from controlplane.run.launch import Change
 from ptxtools.errors import ConfigError
 
@@ -43,7 +42,7 @@ class Outcome:
     program: str
     predicted_ns: float
     counts: Followed
-    swaps: tuple[Told, ...] = ()
+    swaps: tuple[SwapReport, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         requests = self.counts.requests
@@ -63,10 +62,10 @@ class Outcome:
         if not counts.placed:
             return f"the plan {self.file} ({self.name}) was not needed: nothing was placed launch by launch"
         others = {why: getattr(counts, name) for name, why in WHY.items()}
-        told = "".join(f"; {count} {why}" for why, count in others.items() if count)
+        rest = "".join(f"; {count} {why}" for why, count in others.items() if count)
         return (
             f"followed the plan {self.file} ({self.name}): {counts.followed} of {counts.placed} launches and copies, "
-            f"{counts.requests} requests{told}" + "".join(f"\n  {each.line()}" for each in self.swaps)
+            f"{counts.requests} requests{rest}" + "".join(f"\n  {each.line()}" for each in self.swaps)
         )
 
     def fault(self, command: str) -> str | None:
@@ -88,10 +87,11 @@ class Planned:
         self.file, self.profile = file, profile
         self.plan: Plan = planfile.read(file)
         if profile is not None:
+            solver_package.require()
             planfile.check(self.plan, profiles.read(profile), file)
         self._process: subprocess.Popen[str] | None = None
-        self._told: tuple[Told, ...] = ()
-        data = live.compiled(self.plan, file)
+        self._swaps: tuple[SwapReport, ...] = ()
+        data = live.compiled(self.plan, file, adapts=profile is not None)
         self.memory = memory_file("tessera-plan", len(data))
         os.pwrite(self.memory, data, 0)
 
@@ -124,7 +124,7 @@ class Planned:
             self._process.kill()
             answer, _ = self._process.communicate()
         self._process = None
-        self._told = tuple(Told(**json.loads(line)) for line in answer.splitlines() if line.endswith("}"))
+        self._swaps = tuple(SwapReport(**json.loads(line)) for line in answer.splitlines() if line.endswith("}"))
 
     def policy(self) -> Policy:
         """For a run without one: all GPUs of the plan, whose launches are placed one by one."""
@@ -161,4 +161,4 @@ class Planned:
         data = os.pread(self.memory, live.size(), 0)
         counts = live.observed(data, len(self.plan.gpus)).counts
         plan = self.plan
-        return Outcome(str(self.file), plan.chosen, plan.program, plan.predicted.period_ns, counts, self._told)
+        return Outcome(str(self.file), plan.chosen, plan.program, plan.predicted.period_ns, counts, self._swaps)

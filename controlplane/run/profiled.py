@@ -10,7 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from controlplane.base.progress import Progress
 from controlplane.machine import gpus
+from controlplane.machine.visible import unhidden
 from controlplane.run.emulation import Emulation
 from controlplane.run.outputs import Output
 from ptxtools.errors import ConfigError
@@ -61,12 +63,13 @@ class Profiling:
         from controlplane.profile.text import line
 
         try:
-            loaded = trace.load(self.trace)
-            recording = read_recording(loaded, Analyst(Cache(complain=_say), Pool()), consent, lambda _: None)
+            with Progress("reading what the program did, for its profile"):
+                loaded = trace.load(self.trace)
+                recording = read_recording(loaded, Analyst(Cache(complain=_say), Pool()), consent, lambda _: None)
             if emulation is not None:
                 found = machine.of_emulated(emulation.machine, home, limits)
             else:
-                answer = gpus.ask(driver, gpus.unhidden(os.environ))
+                answer = gpus.ask(driver, unhidden(os.environ))
                 found = machine.of_answer(answer, home, limits)
             profile = replace(profile_of(recording, found), program=command)
             output.write_bytes(file.pack(profile))

@@ -9,11 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from controlplane.ipc.handover import Listener, memory_file, name_of
-from controlplane.machine.gpus import unhidden
-from controlplane.policy import Executor, Launches, Policy, compile_table, read_launches
-from controlplane.policy.language import COPIES
-from controlplane.run import shim
+from controlplane.ipc.handover import Listener
+from controlplane.ipc.memory_file import memory_file, name_of
+from controlplane.machine.visible import unhidden
+from controlplane.policy.language import COPIES, Executor, Policy
+from controlplane.policy.table import Launches, compile_table, read_launches
+from controlplane.run import beside, shim
 from controlplane.run.launch import Change, compose
 from controlplane.server.setup import WatchedPolicy
 from ptxtools import native
@@ -103,11 +104,7 @@ class Redirection:
                 executor.stdin.close()
             executor.send_signal(signal.SIGCONT)  # one that somebody has stopped would not see it
         for executor in self._executors:
-            try:
-                executor.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                executor.kill()
-                executor.wait()
+            beside.end(executor, STOP_SECONDS)
         for listener in self._listeners:
             listener.close()
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from controlplane.base.demangle import short
-from controlplane.base.tables import amount, duration, table
+from controlplane.base.tables import Part, amount, columns, duration
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile
-from controlplane.policy import Launches
-from controlplane.policy.reasons import told
-from controlplane.policy.table import Copies, Pool, PoolHost, Schedule
+from controlplane.policy.table import Launches
+from controlplane.run.counted import counted
 
 if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
@@ -22,17 +20,6 @@ if TYPE_CHECKING:
 
 LARGEST_KERNELS = 20
 NAME = 70  # letters of a kernel's
-LEAST_GAIN = 0.02
-MUCH_UNKNOWN = 0.05
-PULLS = {
-    "launch": "launches",
-    "copy": "copies",
-    "unknown": "work of which nothing is known",
-    "given": "memory that others are given",
-    "directory": "want of room to tell who holds what",
-    "constant": "launches to come",
-}
-SHOWN_RULES = 10
 NAME_BYTES = 111  # of a kernel in the machine's table
 
 
@@ -40,7 +27,7 @@ NAME_BYTES = 111  # of a kernel in the machine's table
 class DeviceLine:
     """device: number; busy_ns: virtual time its kernels ran; last_ns: virtual end of its last operation.
 
-    local_bytes, remote_bytes: of its own and of other GPUs' memory that its kernels touched (controlplane/machine.py).
+    local_bytes, remote_bytes: of its own and of other GPUs' memory that its kernels touched (machine/file.py).
     """
 
     device: int
@@ -169,148 +156,16 @@ def _with_virtual_time(report: Report, summary: Summary) -> list[dict[str, objec
 
 def to_text(
     summary: Summary | None, launches: Launches | None, *, with_kernels: bool, waited_ns: int | None = None
-) -> str:
+) -> list[Part]:
     """The tables that tessera-run prints. waited_ns: what streams waited for pulls."""
     parts = [*_machine(summary, with_kernels=with_kernels)] if summary is not None else []
     if launches is not None:
         parts += [""] if parts else []
-        rows = [("GPU", "launches"), *((str(d), str(n)) for d, n in launches.by_device.items())]
-        parts += ["where the policy sent launches", *table(rows, right=(0, 1))]
-        reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
-        because = f" ({reasons})" if reasons else ""
-        parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
-        parts += [f"    {each}" for each in told(launches.kept_reasons)]
-        if launches.graphs:
-            where = ", ".join(f"GPU {gpu}: {count}" for gpu, count in launches.graphs.items())
-            parts.append(f"  launches of graphs: {where}")
-        if launches.schedule is not None:
-            parts.append(f"  {gained(launches.schedule)}")
-        parts += [f"  {each}" for each in _given(launches)]
-        parts += [f"  {each}" for each in _idle_rules(launches)]
-        if launches.copies:
-            followed = ", ".join(f"GPU {gpu}: {count}" for gpu, count in launches.copies.items())
-            parts.append(f"  copies and memsets that followed their stream: {followed}")
-        if launches.created_bytes or launches.moved:
-            created = ", ".join(f"{amount(count)} on GPU {gpu}" for gpu, count in launches.created_bytes.items())
-            parts.append(
-                f"  memory away from home: {created or 'none'} when it was allocated; {launches.moved} times memory "
-                f"moved to another GPU, {amount(launches.moved_bytes)}"
-            )
-        if launches.pool is not None:
-            parts += _pool(launches.pool)
-        if launches.why_no_copies:
-            parts.append(f"  GPUs have no copies of memory: {launches.why_no_copies}")
-        if launches.shared is not None:
-            parts += _copies(launches.shared, waited_ns)
-        if launches.verified or launches.not_verified:
-            parts.append(
-                f"  verified, run at home too: {launches.verified}, of which {launches.different} gave other bytes; "
-                f"could not be verified: {launches.not_verified}"
-            )
-    return "\n".join(parts) + "\n"
+        parts += ["where the policy sent launches", *counted(launches, waited_ns)]
+    return parts
 
 
-PAIRS = {
-    "wrong": "copies arrive wrong, so these GPUs are used without peer access",
-    "failed": "whether copies arrive right could not be found out; they are taken to",
-}
-
-
-def _pool(pool: Pool) -> Iterator[str]:
-    shares = ", ".join(f"GPU {part.gpu}: {amount(part.most_owned_bytes)} of {amount(part.bytes)}" for part in pool.gpus)
-    left = amount(pool.reserve_bytes)
-    yield f"  the program's memory in the pool, at most: {shares}; of each GPU, {left} are left to copies"
-    if pool.split:
-        yield f"  allocations that lie on several GPUs, because none had room for all: {pool.split}"
-    if pool.passed:
-        yield f"  memory that went to another GPU, for balance: {pool.passed} times, {amount(pool.passed_bytes)}"
-    if pool.given_back:
-        yield f"  copies that made room for something else: {pool.given_back}, {amount(pool.given_back_bytes)}"
-    if pool.refused:
-        yield f"  allocations that found no room in the pool: {pool.refused}"
-    if pool.host is not None:
-        yield from _pool_host(pool.host)
-
-
-def _pool_host(host: PoolHost) -> Iterator[str]:
-    yield f"  in host memory, at most: {amount(host.most_owned_bytes)} of {amount(host.bytes)}"
-    if host.refused:
-        yield f"  host memory that the driver refused: {host.refused} times"
-    if host.fetched or host.prefetched:
-        yield (
-            f"  brought from there to a GPU: {amount(host.prefetched_bytes)} ahead, in {host.prefetched}, of which "
-            f"{host.prefetched_used} were used; {amount(host.fetched_bytes)} when a launch needed it, in {host.fetched}"
-        )
-    if host.evicted:
-        yield (
-            f"  such copies that made room for others: {host.evicted}, {amount(host.evicted_bytes)}; written back: "
-            f"{amount(host.written_back_bytes)}"
-        )
-    if host.through_link:
-        yield f"  uses of host memory through the link, for want of room on the GPU: {host.through_link}"
-
-
-def _copies(copies: Copies, waited_ns: int | None) -> Iterator[str]:
-    pulled = ", ".join(
-        f"{amount(count)} in {copies.pulls[gpu]} on GPU {gpu}" for gpu, count in copies.pulled_bytes.items()
-    )
-    yield f"  pulled from other GPUs' copies of memory: {pulled or 'nothing'}; waits for another stream: {copies.waits}"
-    if copies.ties:
-        yield f"  a stream's work on one GPU waited for its work on another: {copies.ties}"
-    if copies.pulled_bytes and waited_ns is not None:
-        yield f"  what streams waited for that, all together: {duration(waited_ns)}"
-    if len(copies.pulled_for) > 1:
-        parts = (f"{PULLS[cause]} {amount(count)}" for cause, count in copies.pulled_for.items())
-        yield f"  of that for {', '.join(parts)}"
-    if copies.brought_home:
-        yield (
-            f"  of that all brought home for work of which nothing is known: {copies.brought_home} times, "
-            f"{amount(copies.brought_home_bytes)}"
-        )
-    if copies.through_host_bytes:
-        through = ", ".join(f"{amount(count)} to GPU {gpu}" for gpu, count in copies.through_host_bytes.items())
-        yield f"  of that through host memory, between GPUs without peer access: {through}"
-    for pair in copies.pairs:
-        if pair.why in PAIRS:
-            yield f"  GPU {pair.source} to GPU {pair.target}: {PAIRS[pair.why]}"
-
-
-def gained(schedule: Schedule) -> str:
-    """What was gained, or why nothing was; one line."""
-    share = schedule.unknown / schedule.launches
-    if schedule.gain > 1 + LEAST_GAIN:
-        return f"estimated gain: {schedule.gain:.2f} times as early as the program's own GPU alone"
-    if share > MUCH_UNKNOWN:
-        return (
-            f"nothing was gained: of {share:.0%} of the launches it is not known what they touch; they wait for all "
-            "others. The next run may know more"
-        )
-    if schedule.promised > 1 + LEAST_GAIN:
-        return (
-            f"nothing was gained yet, {schedule.promised:.2f} times as early would be possible: the run was short, or "
-            "GPUs wait for the program's host"
-        )
-    return "nothing is to be gained: launches depend on each other, or GPUs wait for the program's host"
-
-
-def _given(launches: Launches) -> Iterator[str]:
-    for what, counts in (("streams", launches.given_streams), ("threads", launches.given_threads)):
-        if counts:
-            shares = ", ".join(f"GPU {gpu}: {count}" for gpu, count in counts.items())
-            yield f"{what} that rules gave a GPU: {shares}"
-
-
-def _idle_rules(launches: Launches) -> Iterator[str]:
-    """Rules that decided nothing: of many only how many they are."""
-    idle = [rule for rule in launches.rules if not rule.launches]
-    for rule in idle[:SHOWN_RULES]:
-        hint = f"; did you mean {' or '.join(rule.nearest)}?" if rule.nearest else ""
-        yield f"the rule in line {rule.line} matched no launch{hint}"
-    if len(idle) > SHOWN_RULES:
-        yield f"and {len(idle) - SHOWN_RULES} more rules matched none"
-
-
-def _machine(summary: Summary, *, with_kernels: bool) -> list[str]:
+def _machine(summary: Summary, *, with_kernels: bool) -> list[Part]:
     """The GPUs; of many kernels the longest-running ones."""
     lines = [
         ("GPU", "name", "launches", "kernels busy", "copies", "copied"),
@@ -319,7 +174,7 @@ def _machine(summary: Summary, *, with_kernels: bool) -> list[str]:
             for d, c in zip(summary.devices, summary.copies, strict=True)
         ),
     ]
-    parts = ["what ran where (emulated GPUs, virtual time)", *table(lines, right=(0, 2, 3, 4, 5))]
+    parts = ["what ran where (emulated GPUs, virtual time)", *columns(lines, right=(0, 2, 3, 4, 5))]
     if any(device.remote_bytes for device in summary.devices):
         touched = "; ".join(
             f"GPU {d.device}: {amount(d.local_bytes)} of its own, {amount(d.remote_bytes)} of others'"
@@ -331,7 +186,7 @@ def _machine(summary: Summary, *, with_kernels: bool) -> list[str]:
         shown = sorted(summary.kernels, key=lambda row: -row.virtual_ns)[:LARGEST_KERNELS]
         shown.sort(key=lambda row: row.device)
         rows = [(str(row.device), short(row.name, NAME), str(row.launches), duration(row.virtual_ns)) for row in shown]
-        parts += ["", *table([("GPU", "kernel", "launches", "time"), *rows], right=(0, 2, 3))]
+        parts += ["", *columns([("GPU", "kernel", "launches", "time"), *rows], right=(0, 2, 3))]
         if len(shown) < len(summary.kernels):
             parts.append(f"and {len(summary.kernels) - len(shown)} more kernels")
     return parts

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from controlplane.policy import Launches
-
 if TYPE_CHECKING:
+    from controlplane.policy.table import Launches
     from controlplane.report.statistics import AnalysisReport
     from controlplane.run.checks import CheckReport
 

@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
 class Placement(Protocol):
     """by_data: launches wait only where data flows; else streams keep their order across GPUs. mark_ns: of work, after
-    which a strand tells other GPUs how far it is; they wait for what follows a producer up to there. 0: at once.
+    which a strand signals other GPUs how far it is; they wait for what follows a producer up to there. 0: at once.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Placement(Protocol):
 
 class Fixed:
     """patterns: GPUs by place in the iteration, each with a weight: requests are dealt to them in these proportions.
-    Producers tell others at once, as a plan names them.
+    Producers signal at once, as a plan names them.
     """
 
     mark_ns = 0.0
@@ -60,12 +60,12 @@ class Fixed:
         return self.patterns[self.chosen[asked.request]][1][asked.place]
 
     def deal(self) -> None:
-        """The next request goes where most is owed."""
-        owed = [
+        """The next request goes where the deficit is largest, as in deficit round robin."""
+        deficits = [
             round((len(self.chosen) + 1) * weight / self.whole - dealt, 9)
             for (weight, _), dealt in zip(self.patterns, self.dealt, strict=True)
         ]
-        best = owed.index(max(owed))
+        best = deficits.index(max(deficits))
         self.dealt[best] += 1
         self.chosen.append(best)
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from controlplane.base.tables import amount, duration, table
+from controlplane.base.tables import Part, amount, columns, duration
 from controlplane.profile.model import Profile, Source
 from controlplane.profile.scale import error_of
 from controlplane.simulate.comparison import Compared, carries
 from controlplane.simulate.result import PERCENTILES
 
 
-def to_text(of: Compared) -> str:
+def to_text(of: Compared) -> list[Part]:
     profile = of.profile
-    lines = [f"{_who(of)}, {len(profile.iteration.operations)} operations each, on {_machine(profile)}", ""]
+    heading = f"{_who(of)}, {len(profile.iteration.operations)} operations each, on {_machine(profile)}"
     rows = [("placement", "requests/s", "of GPU alone", *(f"p{each}" for each in PERCENTILES), "busy", "moved")]
     for result in of.results:
         busy = " ".join(f"{share:.0%}" for share in result.busy)
         latency = (duration(result.latency_ns[each] if has_latency(of) else None) for each in PERCENTILES)
         moved = amount(round(result.moved_bytes))
         rows.append((result.name, f"{result.per_second:,.1f}", f"{of.gain(result):.2f}", *latency, busy, moved))
-    lines += table(rows, range(1, len(rows[0])))
-    return "\n".join([*lines, *(f"  {note}" for note in notes(of))]) + "\n"
+    return [heading, "", *columns(rows, range(1, len(rows[0]))), *(f"  {note}" for note in notes(of))]
 
 
 def has_latency(of: Compared) -> bool:

@@ -13,7 +13,7 @@ struct tsr_known_shape {
     uint64_t hash;
     uint32_t size;
     bool is_bounded;
-    struct tsr_shape shape;
+    struct tsr_strided_bytes shape;
 };
 
 static bool is_allocated(struct tsr_run *run, struct tsr_symbol *symbol)
@@ -169,7 +169,7 @@ static const struct tsr_known_shape *known_shape(struct tsr_run *run, const stru
 }
 
 bool tsr_address_shape(struct tsr_run *run, const struct tsr_address *address, const struct tsr_facts *facts, uint32_t size,
-                       struct tsr_shape *shape)
+                       struct tsr_strided_bytes *shape)
 {
     const struct tsr_known_shape *known = known_shape(run, address, facts, size);
     tsr_wide distance = address->form->constant + address->displacement;

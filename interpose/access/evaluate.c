@@ -111,7 +111,7 @@ static const struct tsr_form *variable(struct tsr_evaluation *e, const struct ts
     return named(e, &symbol);
 }
 
-static const struct tsr_form *changed(struct tsr_evaluation *e, const struct tsr_access_node *node)
+static const struct tsr_form *havoc(struct tsr_evaluation *e, const struct tsr_access_node *node)
 {
     struct tsr_symbol symbol = tsr_symbol_new(-TSR_INFINITE, TSR_INFINITE, e->template->loops[node->number].within);
     symbol.loaded = node->flags & TSR_NODE_LOADED;
@@ -132,9 +132,9 @@ static const struct tsr_form *compute(struct tsr_evaluation *e, const struct tsr
     case TSR_OP_LOOP:
         return tsr_loop_value(e, node);
     case TSR_OP_HAVOC:
-        return changed(e, node);
+        return havoc(e, node);
     case TSR_OP_INDUCTION:
-        return tsr_loop_count(e, (uint32_t)node->number);
+        return tsr_loop_induction(e, (uint32_t)node->number);
     case TSR_OP_AND:
     case TSR_OP_OR:
     case TSR_OP_XOR:
@@ -202,13 +202,13 @@ void tsr_trial_end(struct tsr_evaluation *e)
     e->trial_depth--;
 }
 
-/* Nothing is kept of what was taken to hold while loops were on trial, or predicates looked at. */
+/* Nothing is kept of what was taken to hold while loops were on trial, or predicates were under evaluation. */
 void tsr_evaluation_undo(struct tsr_evaluation *e)
 {
-    for (; e->looked_at; e->looked_at = e->looked_at->older)
-        e->facts[e->looked_at->index] = NULL;
+    for (; e->under_evaluation; e->under_evaluation = e->under_evaluation->older)
+        e->facts[e->under_evaluation->index] = NULL;
     if (e->trial)
-        __builtin_memset(e->counts, 0, e->template->header->loops * sizeof e->counts[0]);
+        __builtin_memset(e->inductions, 0, e->template->header->loops * sizeof e->inductions[0]);
     for (; e->trial; tsr_trial_end(e)) {
         struct tsr_symbol *k = tsr_symbol_at(e, e->trial->symbol);
         k->high = TSR_INFINITE;
@@ -315,14 +315,14 @@ const struct tsr_facts *tsr_condition_facts(struct tsr_evaluation *e, uint32_t c
     if (!before) {
         e->facts[condition] = &nowhere;
     } else if (entry->predicate >= 0) {
-        struct tsr_undo looked_at = {e->looked_at, condition};
-        e->looked_at = &looked_at;
-        e->facts[condition] = before; /* while the predicate is being looked at */
+        struct tsr_undo under_evaluation = {e->under_evaluation, condition};
+        e->under_evaluation = &under_evaluation;
+        e->facts[condition] = before; /* while the predicate is under evaluation */
         const struct tsr_facts *found = tsr_predicate_facts(e, (uint32_t)entry->predicate, entry->truth);
         bool is_possible = found && !tsr_facts_impossible(e, found, before);
         before = !is_possible ? NULL : e->coarse ? before : tsr_facts_joined(e, before, found);
         e->facts[condition] = before ? before : &nowhere;
-        e->looked_at = looked_at.older;
+        e->under_evaluation = under_evaluation.older;
     }
     e->depth--;
     return before;

@@ -97,7 +97,7 @@ struct tsr_signs {
 };
 
 /* Whether a form that is used as a fact follows from the bounds of its symbols. */
-enum tsr_slack { TSR_SLACK_NOT_LOOKED_AT, TSR_SLACK, TSR_NO_SLACK };
+enum tsr_slack { TSR_SLACK_UNKNOWN, TSR_SLACK, TSR_NO_SLACK };
 
 /* constant + sum of coefficient * symbol, congruent to the machine's value. Never changed once made. */
 struct tsr_form {
@@ -187,7 +187,7 @@ struct tsr_named {
 };
 
 /* Blocks of the grid, from the first to the last one of each axis. */
-struct tsr_part {
+struct tsr_grid_part {
     uint32_t first[3], last[3];
 };
 
@@ -202,23 +202,23 @@ struct tsr_evaluation {
     uint32_t symbol_count;
     uint32_t depth, trial_depth;
     uint32_t steps, most_steps;
-    struct tsr_part part; /* that is evaluated */
-    struct tsr_part rest; /* what is left after a part that has to be evaluated on its own */
-    bool splits;          /* the evaluation may ask for smaller parts: then `rest` is set, and it is left */
+    struct tsr_grid_part part; /* that is evaluated */
+    struct tsr_grid_part rest; /* what is left after a part that has to be evaluated on its own */
+    bool splits;               /* the evaluation may ask for smaller parts: then `rest` is set, and it is left */
     bool is_split;
-    bool coarse;                    /* facts and strides are no longer looked for */
-    const struct tsr_form **values; /* by node */
-    uint8_t *active;                /* by node: trial_depth + 1 of the innermost trial in which it is being made */
-    const struct tsr_facts **facts; /* by condition; NULL: not made yet */
-    const struct tsr_form **counts; /* by loop */
+    bool coarse;                        /* facts and strides are no longer looked for */
+    const struct tsr_form **values;     /* by node */
+    uint8_t *active;                    /* by node: trial_depth + 1 of the innermost trial in which it is being made */
+    const struct tsr_facts **facts;     /* by condition; NULL: not made yet */
+    const struct tsr_form **inductions; /* by loop; NULL: not made yet */
     const struct tsr_form *special[TSR_SPECIAL_OTHER];
     struct tsr_named *named;
     struct tsr_view *views[TSR_VIEW_BUCKETS];
     struct tsr_phi *phis[TSR_PHI_BUCKETS]; /* by block */
     struct tsr_division *divisions;
     struct tsr_trial *trial;
-    struct tsr_undo *looked_at; /* conditions whose predicates are being evaluated */
-    jmp_buf out;                /* where to continue when the budget is used up */
+    struct tsr_undo *under_evaluation; /* conditions whose predicates are being evaluated */
+    jmp_buf out;                       /* where to continue when the budget is used up */
 };
 
 extern const struct tsr_form tsr_form_zero;
@@ -376,17 +376,17 @@ extern const uint8_t tsr_compare_opposite[]; /* by enum tsr_access_compare, up t
 
 /* loops.c */
 const struct tsr_form *tsr_loop_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
-const struct tsr_form *tsr_loop_count(struct tsr_evaluation *e, uint32_t loop);
+const struct tsr_form *tsr_loop_induction(struct tsr_evaluation *e, uint32_t loop);
 bool tsr_loop_assumed(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide low, tsr_wide high);
 
 /* shape.c */
-struct tsr_shape {
+struct tsr_strided_bytes {
     tsr_wide first, last, stride, width;
     uint32_t size;
 };
 
 bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts, uint32_t size,
-                    struct tsr_shape *shape);
+                    struct tsr_strided_bytes *shape);
 uint32_t tsr_form_writings(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *found[5]);
 
 /* whole.c */
@@ -431,7 +431,7 @@ struct tsr_points_division {
 enum tsr_points_use { TSR_ROW_NONE, TSR_ROW_ADDRESS, TSR_ROW_CONDITION, TSR_ROW_DIVIDEND };
 
 /* Integer points: a box, and of that those where all conditions are at most 0. The first row is the address. */
-struct tsr_points {
+struct tsr_integer_points {
     uint32_t columns, rows, divisions;
     struct tsr_points_column column[TSR_POINTS_COLUMNS];
     enum tsr_points_use use[TSR_POINTS_ROWS];
@@ -444,12 +444,12 @@ struct tsr_points_piece {
     int64_t first, stride, count, width;
 };
 
-void tsr_points_copy(struct tsr_points *to, const struct tsr_points *from);
-uint32_t tsr_points_solve(struct tsr_evaluation *e, struct tsr_points *system, int64_t size, struct tsr_points_piece *pieces,
-                          uint32_t capacity);
+void tsr_points_copy(struct tsr_integer_points *to, const struct tsr_integer_points *from);
+uint32_t tsr_points_solve(struct tsr_evaluation *e, struct tsr_integer_points *system, int64_t size,
+                          struct tsr_points_piece *pieces, uint32_t capacity);
 
 /* joined.c */
-uint32_t tsr_points_join(struct tsr_evaluation *e, struct tsr_points *const *systems, uint32_t count);
+uint32_t tsr_points_join(struct tsr_evaluation *e, struct tsr_integer_points *const *systems, uint32_t count);
 
 /* must.c */
 
@@ -461,7 +461,7 @@ struct tsr_points_digit {
 struct tsr_must;
 struct tsr_must *tsr_must_start(struct tsr_evaluation *e);
 bool tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
-                    const struct tsr_points_digit *digits, uint32_t count, struct tsr_points *system);
+                    const struct tsr_points_digit *digits, uint32_t count, struct tsr_integer_points *system);
 
 /* run.c */
 

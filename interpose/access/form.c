@@ -363,7 +363,7 @@ const struct tsr_facts *tsr_facts_joined(struct tsr_evaluation *e, const struct 
 
 static bool is_slack(struct tsr_evaluation *e, const struct tsr_form *fact)
 {
-    if (fact->slack == TSR_SLACK_NOT_LOOKED_AT)
+    if (fact->slack == TSR_SLACK_UNKNOWN)
         ((struct tsr_form *)fact)->slack = tsr_form_high(e, fact) <= 0 ? TSR_SLACK : TSR_NO_SLACK;
     return fact->slack == TSR_SLACK;
 }

@@ -5,7 +5,8 @@
  */
 #include "access/evaluation.h"
 
-static bool have_same_variables(const struct tsr_points *l, const struct tsr_points_row *a, const struct tsr_points_row *b)
+static bool have_same_variables(const struct tsr_integer_points *l, const struct tsr_points_row *a,
+                                const struct tsr_points_row *b)
 {
     for (uint32_t i = 0; i < l->columns; i++)
         if (a->by[i] != b->by[i])
@@ -14,7 +15,7 @@ static bool have_same_variables(const struct tsr_points *l, const struct tsr_poi
 }
 
 /* Whether the box or another condition implies a condition. */
-static bool is_implied(const struct tsr_points *l, uint32_t row)
+static bool is_implied(const struct tsr_integer_points *l, uint32_t row)
 {
     const struct tsr_points_row *own = &l->row[row];
     tsr_wide most = own->constant;
@@ -34,14 +35,14 @@ static bool is_implied(const struct tsr_points *l, uint32_t row)
     return false;
 }
 
-static void leave_out_implied(struct tsr_points *l)
+static void leave_out_implied(struct tsr_integer_points *l)
 {
     for (uint32_t n = 0; n < l->rows; n++)
         if (l->use[n] == TSR_ROW_CONDITION && is_implied(l, n))
             l->use[n] = TSR_ROW_NONE;
 }
 
-static bool are_alike(const struct tsr_points *a, const struct tsr_points *b)
+static bool are_alike(const struct tsr_integer_points *a, const struct tsr_integer_points *b)
 {
     if (a->columns != b->columns || a->divisions != b->divisions)
         return false;
@@ -58,7 +59,7 @@ static bool are_alike(const struct tsr_points *a, const struct tsr_points *b)
     return true;
 }
 
-static uint32_t next_condition(const struct tsr_points *l, uint32_t row)
+static uint32_t next_condition(const struct tsr_integer_points *l, uint32_t row)
 {
     while (row < l->rows && l->use[row] != TSR_ROW_CONDITION)
         row++;
@@ -66,7 +67,8 @@ static uint32_t next_condition(const struct tsr_points *l, uint32_t row)
 }
 
 /* How far b's constants are from a's, by a's rows. False: they differ in more. */
-static bool steps_between(const struct tsr_points *a, const struct tsr_points *b, int64_t steps[TSR_POINTS_ROWS])
+static bool steps_between(const struct tsr_integer_points *a, const struct tsr_integer_points *b,
+                          int64_t steps[TSR_POINTS_ROWS])
 {
     if (!are_alike(a, b) || !have_same_variables(a, &a->row[0], &b->row[0]))
         return false;
@@ -87,7 +89,7 @@ static bool steps_between(const struct tsr_points *a, const struct tsr_points *b
 }
 
 /* A variable for `count` systems. False: there is no room. */
-static bool add_variable(struct tsr_points *l, const int64_t steps[TSR_POINTS_ROWS], uint32_t count)
+static bool add_variable(struct tsr_integer_points *l, const int64_t steps[TSR_POINTS_ROWS], uint32_t count)
 {
     uint32_t column = l->columns, first = 0;
     if (column == TSR_POINTS_COLUMNS)
@@ -106,7 +108,7 @@ static bool add_variable(struct tsr_points *l, const int64_t steps[TSR_POINTS_RO
 }
 
 /* The system of all points of some systems, in the place of the first one. How many of them, from the first on, it is of. */
-uint32_t tsr_points_join(struct tsr_evaluation *e, struct tsr_points *const *systems, uint32_t count)
+uint32_t tsr_points_join(struct tsr_evaluation *e, struct tsr_integer_points *const *systems, uint32_t count)
 {
     int64_t steps[TSR_POINTS_ROWS] = {0}, further[TSR_POINTS_ROWS] = {0};
     uint32_t joined = 1;

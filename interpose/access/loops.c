@@ -55,7 +55,7 @@ const struct tsr_form *tsr_loop_value(struct tsr_evaluation *e, const struct tsr
 {
     const struct tsr_form *start = tsr_node_value(e, tsr_node_operand(e, node, 0));
     const struct tsr_form *step = tsr_node_value(e, tsr_node_operand(e, node, 1));
-    const struct tsr_form *k = tsr_loop_count(e, (uint32_t)node->number);
+    const struct tsr_form *k = tsr_loop_induction(e, (uint32_t)node->number);
     tsr_wide number;
     if (tsr_form_value(e, step, &number))
         return tsr_form_plus(e, start, k, tsr_wide_wrap(number, node->width));
@@ -274,10 +274,10 @@ static bool bound(struct tsr_evaluation *e, uint32_t loop, uint32_t symbol, bool
 {
     const struct tsr_access_loop *place = &e->template->loops[loop];
     struct tsr_trial trial;
-    size_t bytes = e->template->header->loops * sizeof e->counts[0];
+    size_t bytes = e->template->header->loops * sizeof e->inductions[0];
     const struct tsr_form **known = tsr_scratch_take(e, bytes); /* loops counted on the way are counted again later */
     const struct tests **tests = tsr_scratch_take(e, place->backs * sizeof *tests);
-    memcpy(known, e->counts, bytes);
+    memcpy(known, e->inductions, bytes);
     tsr_trial_begin(e, &trial, symbol, assume);
     tsr_wide most = -1;
     for (uint32_t i = 0; i < place->backs; i++)
@@ -290,19 +290,19 @@ static bool bound(struct tsr_evaluation *e, uint32_t loop, uint32_t symbol, bool
     if (!follows)
         set_bound(e, symbol, TSR_INFINITE, NULL);
     tsr_trial_end(e);
-    memcpy(e->counts, known, bytes);
+    memcpy(e->inductions, known, bytes);
     return follows;
 }
 
 /* The iterations of a loop that have ended, as a symbol. */
-const struct tsr_form *tsr_loop_count(struct tsr_evaluation *e, uint32_t loop)
+const struct tsr_form *tsr_loop_induction(struct tsr_evaluation *e, uint32_t loop)
 {
-    if (e->counts[loop])
-        return e->counts[loop];
+    if (e->inductions[loop])
+        return e->inductions[loop];
     struct tsr_symbol symbol = tsr_symbol_new(0, TSR_INFINITE, e->template->loops[loop].within);
     symbol.condition = e->template->loops[loop].condition;
     const struct tsr_form *k = tsr_symbol_add(e, &symbol);
-    e->counts[loop] = k;
+    e->inductions[loop] = k;
     if (!bound(e, loop, k->terms[0].symbol, true))
         bound(e, loop, k->terms[0].symbol, false);
     return k;

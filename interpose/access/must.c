@@ -19,7 +19,7 @@
 
 struct tsr_must {
     struct tsr_evaluation *e;
-    struct tsr_points *l;
+    struct tsr_integer_points *l;
     const struct tsr_division *division[TSR_POINTS_COLUMNS];
     uint32_t loop[TSR_POINTS_COLUMNS]; /* that each column counts; NO_LOOP */
 };
@@ -62,7 +62,7 @@ static bool is_index(const struct tsr_evaluation *e, uint32_t symbol)
 static uint32_t loop_of(const struct tsr_evaluation *e, uint32_t symbol)
 {
     for (uint32_t loop = 0; loop < e->template->header->loops && loop < 63; loop++)
-        if (e->counts[loop] && e->counts[loop]->count == 1 && e->counts[loop]->terms[0].symbol == symbol)
+        if (e->inductions[loop] && e->inductions[loop]->count == 1 && e->inductions[loop]->terms[0].symbol == symbol)
             return loop;
     return NO_LOOP;
 }
@@ -163,7 +163,7 @@ static bool add_form(struct tsr_must *c, uint32_t row, const struct tsr_form *fo
 
 static bool varies(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t loop)
 {
-    const struct tsr_form *k = e->counts[loop];
+    const struct tsr_form *k = e->inductions[loop];
     for (uint32_t i = 0; i < form->count; i++)
         if (form->terms[i].symbol != k->terms[0].symbol && tsr_symbol_at(e, form->terms[i].symbol)->loops >> loop & 1)
             return true;
@@ -187,7 +187,7 @@ static bool add_condition(struct tsr_must *c, const struct tsr_form *form, uint3
         return true;
     }
     if (loop != NO_LOOP) {
-        tsr_wide by = tsr_form_coefficient(form, e->counts[loop]->terms[0].symbol);
+        tsr_wide by = tsr_form_coefficient(form, e->inductions[loop]->terms[0].symbol);
         if (by < 0 || varies(e, form, loop))
             return false;
         form = tsr_form_moved(e, form, -by);
@@ -208,7 +208,7 @@ static bool require_different(struct tsr_must *c, const struct tsr_form *differe
     if (low > 0 || high < 0)
         return true;
     if (loop != NO_LOOP)
-        by = tsr_form_coefficient(difference, e->counts[loop]->terms[0].symbol);
+        by = tsr_form_coefficient(difference, e->inductions[loop]->terms[0].symbol);
     if (low != 0 && high != 0 && by == 0)
         return false;
     bool is_less = high == 0 || (low != 0 && by > 0);
@@ -320,7 +320,7 @@ static bool is_thread(const struct tsr_evaluation *e, uint32_t symbol, int axis)
 /* Whether a column is the same in all threads of a warp, where rows of threads are whole warps. */
 static bool is_uniform(const struct tsr_must *c, uint32_t column)
 {
-    const struct tsr_points *l = c->l;
+    const struct tsr_integer_points *l = c->l;
     if (!l->column[column].is_result)
         return !is_thread(c->e, l->column[column].symbol, 0);
     for (uint32_t i = 0; i < l->divisions; i++) {
@@ -383,7 +383,7 @@ static bool add_digits(struct tsr_must *c, const struct tsr_points_digit *digits
  * others are. False: it cannot be put down.
  */
 bool tsr_must_write(struct tsr_must *c, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
-                    const struct tsr_points_digit *digits, uint32_t count, struct tsr_points *system)
+                    const struct tsr_points_digit *digits, uint32_t count, struct tsr_integer_points *system)
 {
     c->l = system;
     c->l->columns = c->l->rows = c->l->divisions = 0;

@@ -136,7 +136,7 @@ static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_poin
 }
 
 /* What the stores of a system must write. False: nothing is known. */
-static bool solve(struct tsr_run *run, const struct tsr_symbol *base, struct tsr_points *system, int64_t size)
+static bool solve(struct tsr_run *run, const struct tsr_symbol *base, struct tsr_integer_points *system, int64_t size)
 {
     struct tsr_points_piece pieces[PIECES];
     uint32_t found = tsr_points_solve(&run->e, system, size, pieces, PIECES);
@@ -146,7 +146,7 @@ static bool solve(struct tsr_run *run, const struct tsr_symbol *base, struct tsr
 }
 
 /* The stores of a group as one system, if their places are that of digits. */
-static bool put_down(struct tsr_run *run, struct tsr_store_group *group, struct tsr_points *system)
+static bool put_down(struct tsr_run *run, struct tsr_store_group *group, struct tsr_integer_points *system)
 {
     struct tsr_points_digit digits[DIGITS];
     int64_t *places = tsr_scratch_take(&run->e, group->count * sizeof *places);
@@ -165,7 +165,7 @@ static bool may_join(const struct tsr_store_group *a, const struct tsr_store_gro
 /* A group, and the later ones that are copies of it. False: nothing is known. */
 static bool joined(struct tsr_run *run, struct tsr_store_group *group)
 {
-    struct tsr_points *systems[TSR_RUN_COPIES], *alone = &run->systems[TSR_RUN_COPIES];
+    struct tsr_integer_points *systems[TSR_RUN_COPIES], *alone = &run->systems[TSR_RUN_COPIES];
     struct tsr_store_group *members[TSR_RUN_COPIES];
     uint32_t count = 1;
     for (uint32_t i = 0; i < TSR_RUN_COPIES; i++)

@@ -35,7 +35,7 @@ static bool is_near(tsr_wide a, tsr_wide limit)
 }
 
 /* The greatest value of a row, or the least. */
-static tsr_wide end_of(const struct tsr_points *l, const struct tsr_points_row *row, bool upper)
+static tsr_wide end_of(const struct tsr_integer_points *l, const struct tsr_points_row *row, bool upper)
 {
     tsr_wide total = row->constant;
     for (uint32_t i = 0; i < l->columns; i++)
@@ -44,7 +44,7 @@ static tsr_wide end_of(const struct tsr_points *l, const struct tsr_points_row *
     return total;
 }
 
-static bool has_results(const struct tsr_points *l, const struct tsr_points_row *row)
+static bool has_results(const struct tsr_integer_points *l, const struct tsr_points_row *row)
 {
     for (uint32_t i = 0; i < l->columns; i++)
         if (row->by[i] && l->column[i].is_result)
@@ -53,7 +53,7 @@ static bool has_results(const struct tsr_points *l, const struct tsr_points_row 
 }
 
 /* Variable = factor * variable + distance, in all rows. False: too large. */
-static bool change(struct tsr_points *l, uint32_t column, int64_t factor, int64_t distance)
+static bool change(struct tsr_integer_points *l, uint32_t column, int64_t factor, int64_t distance)
 {
     for (uint32_t n = 0; n < l->rows; n++) {
         struct tsr_points_row *row = &l->row[n];
@@ -68,19 +68,19 @@ static bool change(struct tsr_points *l, uint32_t column, int64_t factor, int64_
     return true;
 }
 
-static bool flip(struct tsr_points *l, uint32_t column)
+static bool flip(struct tsr_integer_points *l, uint32_t column)
 {
     return change(l, column, -1, l->column[column].last);
 }
 
-static bool fix(struct tsr_points *l, uint32_t column, int64_t value)
+static bool fix(struct tsr_integer_points *l, uint32_t column, int64_t value)
 {
     l->column[column].last = 0;
     return change(l, column, 0, value);
 }
 
 /* A condition of one variable as its end. False: it never holds. */
-static bool bound(struct tsr_points *l, uint32_t column, int64_t by, int64_t constant)
+static bool bound(struct tsr_integer_points *l, uint32_t column, int64_t by, int64_t constant)
 {
     struct tsr_points_column *of = &l->column[column];
     if (by > 0) {
@@ -96,7 +96,7 @@ static bool bound(struct tsr_points *l, uint32_t column, int64_t by, int64_t con
 }
 
 /* The strongest form of a condition over integers; the only variable of it, or TSR_POINTS_COLUMNS. */
-static uint32_t normalize(const struct tsr_points *l, struct tsr_points_row *row)
+static uint32_t normalize(const struct tsr_integer_points *l, struct tsr_points_row *row)
 {
     tsr_wide common = 0;
     uint32_t count = 0, only = 0;
@@ -117,7 +117,7 @@ static uint32_t normalize(const struct tsr_points *l, struct tsr_points_row *row
 }
 
 /* Conditions that the box implies are dropped, those of one variable taken into it. False: no point is left. */
-static bool tighten(struct tsr_points *l)
+static bool tighten(struct tsr_integer_points *l)
 {
     bool goes_on = true;
     while (goes_on) {
@@ -141,13 +141,13 @@ static bool tighten(struct tsr_points *l)
     return true;
 }
 
-static bool is_free(const struct tsr_points *l, uint32_t column)
+static bool is_free(const struct tsr_integer_points *l, uint32_t column)
 {
     return !l->column[column].is_result && l->column[column].last > 0;
 }
 
 /* What u's coefficients are everywhere of v's; 0: not the same. */
-static int64_t ratio_of(const struct tsr_points *l, uint32_t u, uint32_t v)
+static int64_t ratio_of(const struct tsr_integer_points *l, uint32_t u, uint32_t v)
 {
     int64_t ratio = 0;
     for (uint32_t n = 0; n < l->rows; n++) {
@@ -162,7 +162,7 @@ static int64_t ratio_of(const struct tsr_points *l, uint32_t u, uint32_t v)
 }
 
 /* Makes two variables one, v. False: they are not. */
-static bool unite(struct tsr_points *l, uint32_t u, uint32_t v)
+static bool unite(struct tsr_integer_points *l, uint32_t u, uint32_t v)
 {
     int64_t ratio = ratio_of(l, u, v);
     if (ratio == 0 || ratio == INT64_MIN || (ratio < 0 ? -ratio : ratio) - 1 > l->column[v].last)
@@ -179,7 +179,7 @@ static bool unite(struct tsr_points *l, uint32_t u, uint32_t v)
 }
 
 /* False: no point is left. */
-static bool simplify(struct tsr_points *l)
+static bool simplify(struct tsr_integer_points *l)
 {
     bool goes_on = true;
     while (goes_on) {
@@ -194,7 +194,7 @@ static bool simplify(struct tsr_points *l)
 }
 
 /* Variable = divisor * a new one + itself. False: there is no room. */
-static bool split(struct tsr_points *l, uint32_t column, int64_t divisor)
+static bool split(struct tsr_integer_points *l, uint32_t column, int64_t divisor)
 {
     int64_t last = l->column[column].last;
     uint32_t quotient = l->columns, condition = l->rows;
@@ -223,7 +223,7 @@ static bool split(struct tsr_points *l, uint32_t column, int64_t divisor)
 }
 
 /* Puts a row in the place of a variable that is its value. False: too large. */
-static bool replace(struct tsr_points *l, uint32_t column, const struct tsr_points_row *value)
+static bool replace(struct tsr_integer_points *l, uint32_t column, const struct tsr_points_row *value)
 {
     if (column == TSR_POINTS_COLUMNS)
         return true;
@@ -248,7 +248,7 @@ static bool replace(struct tsr_points *l, uint32_t column, const struct tsr_poin
 }
 
 /* The variable that has to become digits before a dividend can be divided; TSR_POINTS_COLUMNS: none. */
-static uint32_t to_be_split(const struct tsr_points *l, const struct tsr_points_row *rest, int64_t divisor)
+static uint32_t to_be_split(const struct tsr_integer_points *l, const struct tsr_points_row *rest, int64_t divisor)
 {
     uint32_t found = TSR_POINTS_COLUMNS;
     for (uint32_t i = 0; i < l->columns; i++)
@@ -259,7 +259,7 @@ static uint32_t to_be_split(const struct tsr_points *l, const struct tsr_points_
 }
 
 /* dividend = divisor * quotient + rest, coefficient by coefficient. */
-static void halve(const struct tsr_points *l, const struct tsr_points_row *dividend, int64_t divisor,
+static void halve(const struct tsr_integer_points *l, const struct tsr_points_row *dividend, int64_t divisor,
                   struct tsr_points_row *quotient, struct tsr_points_row *rest)
 {
     *quotient = (struct tsr_points_row){.constant = (int64_t)tsr_wide_divide(dividend->constant, divisor)};
@@ -276,7 +276,7 @@ static void halve(const struct tsr_points *l, const struct tsr_points_row *divid
  * Forms are divided without the multiples of the divisor that their coefficients have. With some of them put back, taken from the quotient
  * again, the variables of a dividend may be digits of one number. False: too large.
  */
-static bool restore_digits(struct tsr_points *l, const struct tsr_points_division *division)
+static bool restore_digits(struct tsr_integer_points *l, const struct tsr_points_division *division)
 {
     struct tsr_points_row *dividend = &l->row[division->dividend];
     bool done[TSR_POINTS_COLUMNS] = {false};
@@ -310,7 +310,7 @@ static bool restore_digits(struct tsr_points *l, const struct tsr_points_divisio
 }
 
 /* Quotient and remainder as rows of variables. False: they are no such rows. */
-static bool divide(struct tsr_points *l, const struct tsr_points_division *division)
+static bool divide(struct tsr_integer_points *l, const struct tsr_points_division *division)
 {
     struct tsr_points_row quotient, rest;
     if (has_results(l, &l->row[division->dividend]) || !restore_digits(l, division) || !simplify(l))
@@ -327,7 +327,7 @@ static bool divide(struct tsr_points *l, const struct tsr_points_division *divis
     return replace(l, division->quotient, &quotient) && replace(l, division->remainder, &rest);
 }
 
-static bool is_asked_for(const struct tsr_points *l, uint32_t column)
+static bool is_asked_for(const struct tsr_integer_points *l, uint32_t column)
 {
     for (uint32_t n = 0; n < l->rows && column < TSR_POINTS_COLUMNS; n++)
         if (l->use[n] != TSR_ROW_NONE && l->row[n].by[column])
@@ -336,7 +336,7 @@ static bool is_asked_for(const struct tsr_points *l, uint32_t column)
 }
 
 /* False: no point is left, or not all divisions can be done. */
-static bool divide_all(struct tsr_points *l)
+static bool divide_all(struct tsr_integer_points *l)
 {
     for (uint32_t i = l->divisions; i-- > 0;)
         if (!is_asked_for(l, l->division[i].quotient) && !is_asked_for(l, l->division[i].remainder))
@@ -348,7 +348,7 @@ static bool divide_all(struct tsr_points *l)
 }
 
 /* Variables that the address does not have take a value that conditions have least against. */
-static bool choose_others(struct tsr_points *l)
+static bool choose_others(struct tsr_integer_points *l)
 {
     bool is_changed = false;
     for (uint32_t i = 0; i < l->columns; i++) {
@@ -375,7 +375,7 @@ static void add_piece(struct solver *s, int64_t first, struct dimension outer, i
 }
 
 /* The variables of the address, the least coefficients first. False: too large. */
-static uint32_t dimensions_of(struct tsr_points *l, struct dimension *found)
+static uint32_t dimensions_of(struct tsr_integer_points *l, struct dimension *found)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < l->columns; i++) {
@@ -416,7 +416,7 @@ static void enumerate(struct solver *s, int64_t first, const struct dimension *o
 }
 
 /* The bytes of an address without conditions. */
-static void emit(struct solver *s, struct tsr_points *l)
+static void emit(struct solver *s, struct tsr_integer_points *l)
 {
     struct dimension found[TSR_POINTS_COLUMNS], outer[TSR_POINTS_COLUMNS];
     uint32_t count = dimensions_of(l, found), outers = 0;
@@ -436,7 +436,7 @@ static void emit(struct solver *s, struct tsr_points *l)
 }
 
 /* How many values of a variable, from the first on, a condition allows whatever the others are, and with the best others. */
-static void allowed(const struct tsr_points *l, const struct tsr_points_row *row, uint32_t column, int64_t *always,
+static void allowed(const struct tsr_integer_points *l, const struct tsr_points_row *row, uint32_t column, int64_t *always,
                     int64_t *sometimes)
 {
     tsr_wide by = row->by[column], last = l->column[column].last;
@@ -458,7 +458,7 @@ struct choice {
 };
 
 /* The variable of a condition that loses least when it is held to what is always allowed; `cases`: when the rest is looked at, too. */
-static struct choice choose(const struct tsr_points *l, const struct tsr_points_row *row, bool cases)
+static struct choice choose(const struct tsr_integer_points *l, const struct tsr_points_row *row, bool cases)
 {
     struct choice best = {TSR_POINTS_COLUMNS, 0, 0, -1};
     for (uint32_t i = 0; i < l->columns; i++) {
@@ -475,13 +475,13 @@ static struct choice choose(const struct tsr_points *l, const struct tsr_points_
     return best;
 }
 
-static void finish(struct solver *s, struct tsr_points *l, int depth);
+static void finish(struct solver *s, struct tsr_integer_points *l, int depth);
 
-static void look_at_cases(struct solver *s, const struct tsr_points *l, struct choice choice, int depth)
+static void look_at_cases(struct solver *s, const struct tsr_integer_points *l, struct choice choice, int depth)
 {
     char *kept = s->e->next;
     for (int64_t value = choice.always; value < choice.sometimes; value++) {
-        struct tsr_points *copy = tsr_scratch_take(s->e, sizeof *copy);
+        struct tsr_integer_points *copy = tsr_scratch_take(s->e, sizeof *copy);
         tsr_points_copy(copy, l);
         if (fix(copy, choice.column, value))
             finish(s, copy, depth + 1);
@@ -489,7 +489,7 @@ static void look_at_cases(struct solver *s, const struct tsr_points *l, struct c
     }
 }
 
-static void finish(struct solver *s, struct tsr_points *l, int depth)
+static void finish(struct solver *s, struct tsr_integer_points *l, int depth)
 {
     if (!simplify(l))
         return;
@@ -516,7 +516,7 @@ static void finish(struct solver *s, struct tsr_points *l, int depth)
 }
 
 /* Columns, rows and divisions as far as there are any: few of them, mostly. */
-void tsr_points_copy(struct tsr_points *to, const struct tsr_points *from)
+void tsr_points_copy(struct tsr_integer_points *to, const struct tsr_integer_points *from)
 {
     to->columns = from->columns;
     to->rows = from->rows;
@@ -528,8 +528,8 @@ void tsr_points_copy(struct tsr_points *to, const struct tsr_points *from)
 }
 
 /* Pieces of `size` bytes at every address; all of them, or fewer. */
-uint32_t tsr_points_solve(struct tsr_evaluation *e, struct tsr_points *system, int64_t size, struct tsr_points_piece *pieces,
-                          uint32_t capacity)
+uint32_t tsr_points_solve(struct tsr_evaluation *e, struct tsr_integer_points *system, int64_t size,
+                          struct tsr_points_piece *pieces, uint32_t capacity)
 {
     struct solver s = {e, size, pieces, capacity, 0};
     tsr_evaluation_spend(e, system->rows + system->columns);

@@ -74,7 +74,7 @@ static bool size_of(struct tsr_run *run, const struct tsr_access_access *access,
 
 /* The rows of matrices, `pitch` bytes apart: those of one that has a stride are on a common grid with it. */
 static __attribute__((noinline)) bool repeat(struct tsr_run *run, const struct tsr_access_access *access,
-                                             const struct tsr_facts *facts, struct tsr_shape *shape)
+                                             const struct tsr_facts *facts, struct tsr_strided_bytes *shape)
 {
     const struct tsr_form *pitch = tsr_node_value(&run->e, (uint32_t)access->pitch);
     tsr_wide low = tsr_bound_lower(&run->e, pitch, facts), high = tsr_bound_upper(&run->e, pitch, facts);
@@ -106,7 +106,7 @@ static bool is_anywhere(const struct tsr_evaluation *e, const struct tsr_address
 }
 
 /* False when the bytes go round the end of what offsets reach: an index that was loaded may be negative. */
-static bool place(struct tsr_access_range *range, const struct tsr_shape *shape, bool has_base)
+static bool place(struct tsr_access_range *range, const struct tsr_strided_bytes *shape, bool has_base)
 {
     tsr_wide first =
         has_base ? tsr_wide_wrap(shape->first, 64) : (tsr_wide)(uint64_t)shape->first; /* the machine adds modulo 2^64 */
@@ -125,7 +125,7 @@ static enum tsr_access_reason form_of(struct tsr_run *run, const struct tsr_acce
                                       const struct tsr_facts *facts)
 {
     struct tsr_evaluation *e = &run->e;
-    struct tsr_shape shape;
+    struct tsr_strided_bytes shape;
     uint32_t size;
     if (tsr_address_is_private(run, form))
         return access->flags & TSR_ACCESS_GENERIC ? TSR_WHY_NONE : TSR_WHY_PRIVATE;

@@ -18,8 +18,8 @@ static void take_tables(struct tsr_run *run)
     memset(tables, 0, bytes);
     e->values = (const struct tsr_form **)tables;
     e->facts = (const struct tsr_facts **)(e->values + header->nodes);
-    e->counts = (const struct tsr_form **)(e->facts + header->conditions);
-    e->active = (uint8_t *)(e->counts + header->loops);
+    e->inductions = (const struct tsr_form **)(e->facts + header->conditions);
+    e->active = (uint8_t *)(e->inductions + header->loops);
     e->facts[0] = &tsr_facts_none;
     run->has_tables = true;
 }
@@ -80,7 +80,7 @@ static void start_part(struct tsr_run *run)
 /* The whole grid, and nothing found yet. */
 static void start_grid(struct tsr_run *run)
 {
-    struct tsr_part *part = &run->waiting[0];
+    struct tsr_grid_part *part = &run->waiting[0];
     for (int axis = 0; axis < 3; axis++) {
         part->first[axis] = 0;
         part->last[axis] = run->e.launch->grid[axis] - 1;

@@ -31,7 +31,7 @@ struct tsr_run {
     struct tsr_known_shape *shapes[TSR_VIEW_BUCKETS];
     struct tsr_store_group *groups;
     struct tsr_must *must;
-    struct tsr_points *systems; /* TSR_RUN_COPIES, and one more */
+    struct tsr_integer_points *systems; /* TSR_RUN_COPIES, and one more */
     struct tsr_access_range *overwritten;
     uint32_t overwritten_count;
     struct tsr_found *found;
@@ -39,7 +39,7 @@ struct tsr_run {
     uint32_t walked[TSR_WALK_BASES];
     bool may_walk, has_tables, splits;
     uint32_t capacity, at; /* at: the access that is looked at */
-    struct tsr_part waiting[TSR_RUN_PARTS];
+    struct tsr_grid_part waiting[TSR_RUN_PARTS];
     uint32_t parts, kept; /* kept: ranges of parts that are done */
     uint32_t steps;       /* that other parts took, and tries */
     char *room;           /* scratch that is used for each part anew; NULL: all */
@@ -55,7 +55,7 @@ uint32_t tsr_address_choices(struct tsr_evaluation *e, const struct tsr_form *fo
 bool tsr_address_is_offset(const struct tsr_address *address, const struct tsr_form *form);
 const struct tsr_form *tsr_address_offset(struct tsr_evaluation *e, const struct tsr_address *address);
 bool tsr_address_shape(struct tsr_run *run, const struct tsr_address *address, const struct tsr_facts *facts, uint32_t size,
-                       struct tsr_shape *shape); /* false: it has no bounds */
+                       struct tsr_strided_bytes *shape); /* false: it has no bounds */
 
 /* ranges.c */
 void tsr_run_why(struct tsr_run *run, uint32_t line, enum tsr_access_reason reason, const char *text);

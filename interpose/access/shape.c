@@ -16,7 +16,7 @@ static const struct tsr_form *without(struct tsr_evaluation *e, const struct tsr
     return tsr_form_plus(e, form, zero, -(present / coefficient));
 }
 
-/* Without a term of what was divided, the first one that is there. Behind those are remainder and quotient. */
+/* Without a term of what was divided, the first one that is there. Remainder and quotient follow. */
 static const struct tsr_form *rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero)
 {
     const struct tsr_form *found = without(e, form, zero, 0);
@@ -171,7 +171,7 @@ static const struct tsr_facts *with_rewritten(struct tsr_evaluation *e, const st
  * as whole steps of their common divisor, the others as what is inside of a step.
  */
 static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts,
-                        struct tsr_shape *shape, double *best, tsr_wide *first)
+                        struct tsr_strided_bytes *shape, double *best, tsr_wide *first)
 {
     const struct tsr_term *terms = sorted(e, form);
     tsr_wide step = 0;
@@ -203,7 +203,7 @@ static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, c
 
 /* Bytes of accesses of `size` bytes at the addresses of a form; false when there is no bound. */
 bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts, uint32_t size,
-                    struct tsr_shape *shape)
+                    struct tsr_strided_bytes *shape)
 {
     const struct tsr_form *written[5];
     uint32_t count = e->coarse ? 1 : tsr_form_writings(e, form, written);
@@ -218,7 +218,7 @@ bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const
     }
     if (!tsr_wide_fits(low) || !tsr_wide_fits(high))
         return false;
-    *shape = (struct tsr_shape){.first = low, .last = high + size - 1, .size = size};
+    *shape = (struct tsr_strided_bytes){.first = low, .last = high + size - 1, .size = size};
     for (uint32_t i = 0; i < count && !e->coarse; i++)
         find_stride(e, written[i], facts, shape, &best, &low);
     shape->first = low;

@@ -4,12 +4,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static struct tsr_block *of_address(const struct tsr_node *node)
+static struct tsr_block *of_address(const struct tsr_treap_node *node)
 {
     return (struct tsr_block *)((char *)node - offsetof(struct tsr_block, by_address));
 }
 
-static struct tsr_block *of_set(const struct tsr_node *node)
+static struct tsr_block *of_set(const struct tsr_treap_node *node)
 {
     return (struct tsr_block *)((char *)node - offsetof(struct tsr_block, in_set));
 }
@@ -23,7 +23,7 @@ static uint32_t random_next(struct tsr_blocks *blocks)
     return blocks->random = value;
 }
 
-static void sum_up(struct tsr_node *node)
+static void sum_up(struct tsr_treap_node *node)
 {
     node->most = node->bytes;
     if (node->left && node->left->most > node->most)
@@ -33,7 +33,7 @@ static void sum_up(struct tsr_node *node)
 }
 
 /* Keys below `key` to *low, the others to *high. */
-static void split(struct tsr_node *node, uint64_t key, struct tsr_node **low, struct tsr_node **high)
+static void split(struct tsr_treap_node *node, uint64_t key, struct tsr_treap_node **low, struct tsr_treap_node **high)
 {
     if (!node) {
         *low = *high = NULL;
@@ -49,7 +49,7 @@ static void split(struct tsr_node *node, uint64_t key, struct tsr_node **low, st
     sum_up(node);
 }
 
-static struct tsr_node *merge(struct tsr_node *low, struct tsr_node *high)
+static struct tsr_treap_node *merge(struct tsr_treap_node *low, struct tsr_treap_node *high)
 {
     if (!low || !high)
         return low ? low : high;
@@ -63,9 +63,9 @@ static struct tsr_node *merge(struct tsr_node *low, struct tsr_node *high)
     return high;
 }
 
-static void insert(struct tsr_node **root, struct tsr_node *node, uint32_t priority)
+static void insert(struct tsr_treap_node **root, struct tsr_treap_node *node, uint32_t priority)
 {
-    struct tsr_node *low, *high;
+    struct tsr_treap_node *low, *high;
     node->left = node->right = NULL;
     node->priority = priority;
     node->most = node->bytes;
@@ -73,15 +73,15 @@ static void insert(struct tsr_node **root, struct tsr_node *node, uint32_t prior
     *root = merge(merge(low, node), high);
 }
 
-static void take_out(struct tsr_node **root, const struct tsr_node *node)
+static void take_out(struct tsr_treap_node **root, const struct tsr_treap_node *node)
 {
-    struct tsr_node *low, *middle, *high;
+    struct tsr_treap_node *low, *middle, *high;
     split(*root, node->key, &low, &middle);
     split(middle, node->key + 1, &middle, &high);
     *root = merge(low, high);
 }
 
-static void resize(struct tsr_node *node, uint64_t key, uint64_t bytes)
+static void resize(struct tsr_treap_node *node, uint64_t key, uint64_t bytes)
 {
     if (node->key == key) {
         node->bytes = bytes;
@@ -92,7 +92,7 @@ static void resize(struct tsr_node *node, uint64_t key, uint64_t bytes)
     sum_up(node);
 }
 
-static struct tsr_node *lowest_fit(struct tsr_node *node, uint64_t bytes)
+static struct tsr_treap_node *lowest_fit(struct tsr_treap_node *node, uint64_t bytes)
 {
     if (!node || node->most < bytes)
         return NULL;
@@ -177,7 +177,7 @@ static void discard(struct tsr_blocks *blocks, struct tsr_block *block)
 
 static struct tsr_block *floor_of(const struct tsr_blocks *blocks, uint64_t address)
 {
-    const struct tsr_node *node = blocks->root, *found = NULL;
+    const struct tsr_treap_node *node = blocks->root, *found = NULL;
     while (node) {
         if (node->key <= address)
             found = node;
@@ -265,7 +265,7 @@ undo:
 struct tsr_block *tsr_blocks_take(struct tsr_blocks *blocks, uint64_t number, uint64_t bytes, uint64_t alignment)
 {
     const struct tsr_block_set *set = set_of(blocks, number);
-    struct tsr_node *node = set ? lowest_fit(set->root, bytes) : NULL;
+    struct tsr_treap_node *node = set ? lowest_fit(set->root, bytes) : NULL;
     if (node && (node->key & (alignment - 1)))
         node = lowest_fit(set->root, bytes + alignment - 1);
     if (!node || bytes + alignment - 1 < bytes)
@@ -318,7 +318,7 @@ void tsr_blocks_release(struct tsr_blocks *blocks, uint64_t number)
         *set = blocks->sets[--blocks->set_count];
 }
 
-static void renumber(struct tsr_node *node, uint64_t number)
+static void renumber(struct tsr_treap_node *node, uint64_t number)
 {
     if (!node)
         return;

@@ -17,28 +17,28 @@
 #define TSR_BLOCKS_USED 0ull
 #define TSR_BLOCKS_FREE 1ull
 
-struct tsr_node { /* of a treap; see blocks.c */
-    struct tsr_node *left, *right;
+struct tsr_treap_node { /* of a treap; see blocks.c */
+    struct tsr_treap_node *left, *right;
     uint64_t key, bytes, most; /* most: the greatest bytes in this subtree */
     uint32_t priority;
 };
 
 struct tsr_block {
-    struct tsr_node by_address, in_set; /* keys: address */
-    struct tsr_block *previous, *next;  /* by address, over all chunks */
-    uint64_t set;                       /* USED, FREE or the caller's */
-    bool first;                         /* of its chunk */
-    void *owner;                        /* the caller's, of a block in use; NULL in a free one */
+    struct tsr_treap_node by_address, in_set; /* keys: address */
+    struct tsr_block *previous, *next;        /* by address, over all chunks */
+    uint64_t set;                             /* USED, FREE or the caller's */
+    bool first;                               /* of its chunk */
+    void *owner;                              /* the caller's, of a block in use; NULL in a free one */
 };
 
 struct tsr_block_set {
     uint64_t number, bytes;
-    struct tsr_node *root;
+    struct tsr_treap_node *root;
 };
 
 /* Zero bytes: none. */
 struct tsr_blocks {
-    struct tsr_node *root;
+    struct tsr_treap_node *root;
     struct tsr_block *lowest;
     struct tsr_block_set *sets;
     uint32_t set_count, set_room, random;

@@ -46,7 +46,7 @@ _Static_assert(TSR_LAUNCHING_CALLS < TSR_LIBRARY_CALLS_MOST, "numbers fit in a s
 
 static bool wanted; /* atomic */
 static __thread uint32_t depth, outermost;
-static __thread bool is_looked_at; /* the outermost call launches, and its operands are in the thread's record */
+static __thread bool has_operands; /* the outermost call launches, and its operands are in the thread's record */
 
 void *tsr_call_enter(uint32_t index, const uint64_t *registers, const uint64_t *stack) __attribute__((visibility("hidden")));
 void tsr_call_leave(uint32_t index, const uint64_t *registers, const uint64_t *stack, int result)
@@ -79,7 +79,7 @@ void *tsr_call_function(uint32_t call, const char *name, void **known)
     return function ? function : find(entries[call].family, name, known);
 }
 
-static bool look_at(const struct tsr_arguments *arguments)
+static bool find_operands(const struct tsr_arguments *arguments)
 {
     int saved_errno = errno;
     const struct entry *entry = &entries[arguments->call];
@@ -110,7 +110,7 @@ void *tsr_call_enter(uint32_t index, const uint64_t *registers, const uint64_t *
     if (depth++ == 0) {
         outermost = index + 1;
         if (real && index < TSR_LAUNCHING_CALLS && __atomic_load_n(&wanted, __ATOMIC_RELAXED))
-            is_looked_at = look_at(&(struct tsr_arguments){index, registers, stack});
+            has_operands = find_operands(&(struct tsr_arguments){index, registers, stack});
     }
     return real ? real : (void *)not_there;
 }
@@ -120,7 +120,7 @@ void tsr_call_leave(uint32_t index, const uint64_t *registers, const uint64_t *s
     void (*note)(const struct tsr_arguments *arguments) = families[entries[index].family].note;
     if (--depth == 0) {
         outermost = 0;
-        is_looked_at = false;
+        has_operands = false;
         if (makes_handle(index))
             tsr_memory_has_handle(&outermost, result == 0 ? *(const uint64_t *)registers[0] : 0);
     }
@@ -154,7 +154,7 @@ static bool has_begun(const struct tsr_call_thread *thread)
 
 void tessera_library_enqueued(void)
 {
-    struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
+    struct tsr_call_thread *thread = has_operands ? tsr_call_thread() : NULL;
     if (!thread || thread->done.all)
         return;
     thread->done.all = true;
@@ -163,7 +163,7 @@ void tessera_library_enqueued(void)
 
 void tessera_library_enqueued_bytes(uint64_t address, uint64_t bytes)
 {
-    struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
+    struct tsr_call_thread *thread = has_operands ? tsr_call_thread() : NULL;
     if (!thread || thread->done.all)
         return;
     struct tsr_call_done *done = &thread->done;
@@ -176,8 +176,8 @@ void tessera_library_enqueued_bytes(uint64_t address, uint64_t bytes)
     tsr_operands_later(&thread->operands, done, &thread->later);
 }
 
-static int32_t tell(const struct tsr_operands *operands, const struct tsr_access_range **ranges, uint32_t *other_gpus,
-                    const char **why)
+static int32_t report(const struct tsr_operands *operands, const struct tsr_access_range **ranges, uint32_t *other_gpus,
+                      const char **why)
 {
     *ranges = operands->ranges;
     *other_gpus = operands->other_gpus;
@@ -185,7 +185,7 @@ static int32_t tell(const struct tsr_operands *operands, const struct tsr_access
     return operands->unknown ? -1 : (int32_t)operands->count;
 }
 
-static int32_t tell_nothing(const char **why)
+static int32_t no_operands(const char **why)
 {
     *why = "no library call";
     return -1;
@@ -193,14 +193,14 @@ static int32_t tell_nothing(const char **why)
 
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
 {
-    const struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
-    return thread ? tell(has_begun(thread) ? &thread->later : &thread->operands, ranges, other_gpus, why) : tell_nothing(why);
+    const struct tsr_call_thread *thread = has_operands ? tsr_call_thread() : NULL;
+    return thread ? report(has_begun(thread) ? &thread->later : &thread->operands, ranges, other_gpus, why) : no_operands(why);
 }
 
 int32_t tessera_library_newest(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
 {
     const struct tsr_call_thread *thread = tsr_call_thread();
-    return thread ? tell(&thread->operands, ranges, other_gpus, why) : tell_nothing(why);
+    return thread ? report(&thread->operands, ranges, other_gpus, why) : no_operands(why);
 }
 
 void tessera_library_memory(uint64_t address, uint64_t bytes)
@@ -208,9 +208,9 @@ void tessera_library_memory(uint64_t address, uint64_t bytes)
     if (!outermost)
         return;
     tsr_memory_made(entries[outermost - 1].family, address, bytes, makes_handle(outermost - 1) ? &outermost : NULL);
-    if (is_looked_at)
+    if (has_operands)
         tsr_operands_add_bytes(&tsr_call_thread()->operands, TSR_OPERAND_BOTH, address, bytes);
-    if (is_looked_at && has_begun(tsr_call_thread()))
+    if (has_operands && has_begun(tsr_call_thread()))
         tsr_operands_add_bytes(&tsr_call_thread()->later, TSR_OPERAND_BOTH, address, bytes);
 }
 

@@ -40,18 +40,23 @@ static CUresult launch(const struct tsr_carry_driver *driver, const struct tsr_l
                           record->block[2], record->shared_bytes, stream, parameters.values, parameters.extra);
 }
 
+CUDA_MEMCPY2D tsr_carry_rows(const struct tsr_lane_copy *what)
+{
+    return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = what->from,
+                           .srcPitch = what->from_pitch,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = what->to,
+                           .dstPitch = what->to_pitch,
+                           .WidthInBytes = what->width,
+                           .Height = what->height};
+}
+
 static CUresult copy(const struct tsr_carry_driver *driver, const struct tsr_lane_copy *what, CUstream stream)
 {
     if (what->height == 1)
         return driver->copy(what->to, what->from, what->width, stream);
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = what->from,
-                          .srcPitch = what->from_pitch,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = what->to,
-                          .dstPitch = what->to_pitch,
-                          .WidthInBytes = what->width,
-                          .Height = what->height};
+    const CUDA_MEMCPY2D rows = tsr_carry_rows(what);
     return driver->copy_rows(&rows, stream);
 }
 

@@ -54,6 +54,9 @@ struct tsr_carry_parameters {
 void tsr_carry_describe(const struct tsr_carry_function *of, const struct tsr_lane_record *record, const void *data,
                         struct tsr_carry_parameters *out);
 
+/* The rows as the driver's calls describe them. */
+CUDA_MEMCPY2D tsr_carry_rows(const struct tsr_lane_copy *what);
+
 /* Enqueues the work of a record that is no graph's launch. function: for launches. Errors: the driver's; INVALID_VALUE: the record is not such work. */
 CUresult tsr_carry_out(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
                        const struct tsr_carry_function *function, CUstream stream);

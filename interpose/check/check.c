@@ -49,8 +49,8 @@ static struct {
 } now;
 
 /* Memory lock. Snapshots of a launch that took too long: freeing them would wait for it. */
-static struct tsr_snapshots *left;
-static CUcontext left_in;
+static struct tsr_snapshots *unfreed;
+static CUcontext unfreed_in;
 
 static void count(uint64_t *counter, uint64_t by)
 {
@@ -124,12 +124,12 @@ static int skip_of(CUresult result)
                                               : TSR_CHECK_DRIVER;
 }
 
-static void drop_left(void)
+static void drop_unfreed(void)
 {
     CUcontext context;
-    if (left && tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == left_in) {
-        tsr_snapshots_destroy(left);
-        left = NULL;
+    if (unfreed && tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == unfreed_in) {
+        tsr_snapshots_destroy(unfreed);
+        unfreed = NULL;
     }
 }
 
@@ -151,10 +151,10 @@ static CUresult copy_locked(const struct tsr_launch *launch)
         return CUDA_ERROR_NOT_READY;
     CUresult result = tsr_quiet_wait(BEFORE_NS);
     if (result == CUDA_SUCCESS)
-        drop_left();
+        drop_unfreed();
     if (result != CUDA_SUCCESS || !is_asked_for(TSR_CHECK_OF_WRITES))
         return result;
-    if (left)
+    if (unfreed)
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = create_snapshots();
     if (result != CUDA_SUCCESS)
@@ -162,10 +162,10 @@ static CUresult copy_locked(const struct tsr_launch *launch)
     result = tsr_snapshot_take(now.snapshots, 0);
     if (result == CUDA_SUCCESS && now.has_room)
         result = tsr_claims_test_locked(now.snapshots, launch, &now.prediction, &now.claims);
-    if (result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS) {
+    if (result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&unfreed_in) == CUDA_SUCCESS) {
         tsr_error("check: %s did not come to an end within five seconds with other bytes in what it is said not to need",
                   TSR_KERNEL_NAME(now.function->name));
-        left = now.snapshots; /* giving memory back would wait for it */
+        unfreed = now.snapshots; /* giving memory back would wait for it */
         now.snapshots = NULL;
         return result;
     }
@@ -248,7 +248,7 @@ void tsr_check_begin(struct tsr_launch *launch)
 
 /* ---- after ---- */
 
-static uint64_t bytes_of(const struct tsr_span *span)
+static uint64_t bytes_of(const struct tsr_strided_range *span)
 {
     uint64_t bytes = span->high - span->low;
     return span->stride ? (bytes + span->stride - 1) / span->stride * span->width : bytes;
@@ -268,7 +268,7 @@ static CUresult adopt_predicted(struct verdict *verdict)
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < now.prediction.count && result == CUDA_SUCCESS; i++) {
         const struct tsr_access_range *range = &now.prediction.ranges[i];
-        struct tsr_span span = tsr_predicted_span(range);
+        struct tsr_strided_range span = tsr_predicted_span(range);
         uint64_t adopted;
         if (range->kind == TSR_ACCESS_READ)
             continue;
@@ -303,7 +303,7 @@ static CUresult judge(struct verdict *verdict)
 static void count_partly(void)
 {
     struct tsr_lack lack;
-    tsr_lack_say(&lack, TSR_CHECK_PARTLY, "%s", tsr_clone_untested(now.clone));
+    tsr_lack_set(&lack, TSR_CHECK_PARTLY, "%s", tsr_clone_untested(now.clone));
     if (*lack.why)
         tsr_untested_count_locked(tsr_checks, now.function, &lack);
 }
@@ -336,7 +336,7 @@ static struct tsr_check_place place_of(uint64_t address)
     return (struct tsr_check_place){.address = address, .allocation = begin, .allocation_bytes = end - begin};
 }
 
-static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
+static void report_violation(const struct tsr_launch *launch, const struct verdict *verdict)
 {
     const struct tsr_difference *stray = &verdict->stray;
     const struct tsr_clone_result *clone = &verdict->clone;
@@ -345,7 +345,7 @@ static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
         launch, now.function, &now.block, &now.prediction, stray, clone->outside ? clone : NULL, TSR_CHECK_CLAIM_NONE,
         NULL,   place};
     unsigned long long offset = place.address - place.allocation, size = place.allocation_bytes, begin = place.allocation;
-    tsr_check_table_tell(tsr_checks, &finding);
+    tsr_check_table_report(tsr_checks, &finding);
     if (clone->outside)
         tsr_error("check: %s made %llu accesses that it was not predicted to make, one in line %u, at byte %llu of the %llu at "
                   "0x%llx; what it touches is unknown from now on",
@@ -357,7 +357,7 @@ static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
     tsr_predict_distrust(now.function, now.prediction.source);
 }
 
-static void tell_claim(const struct tsr_launch *launch)
+static void report_claim(const struct tsr_launch *launch)
 {
     const struct tsr_difference *difference = &now.claims.difference;
     const struct tsr_access_range *range = now.claims.range;
@@ -370,7 +370,7 @@ static void tell_claim(const struct tsr_launch *launch)
                                         now.claims.broken,
                                         range,
                                         place_of(difference->address)};
-    tsr_check_table_tell(tsr_checks, &finding);
+    tsr_check_table_report(tsr_checks, &finding);
     tsr_error(
         "check: %s needs what is in the %llu bytes at 0x%llx that it is said to %s: with others in them, %llu bytes come out "
         "otherwise; what it touches is unknown from now on",
@@ -405,11 +405,11 @@ void tsr_check_finish(const struct tsr_launch *launch, CUresult result)
     else if (now.clone || now.snapshots)
         count_verdict(&verdict, launch->due == TSR_CHECK_DUE_FIRST);
     if (result == CUDA_SUCCESS && (verdict.stray.bytes || verdict.clone.outside))
-        tell(launch, &verdict);
+        report_violation(launch, &verdict);
     else if (result == CUDA_SUCCESS && now.snapshots && now.claims.broken)
-        tell_claim(launch);
-    if (snapshots && result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS)
-        left = snapshots;
+        report_claim(launch);
+    if (snapshots && result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&unfreed_in) == CUDA_SUCCESS)
+        unfreed = snapshots;
     else if (snapshots)
         tsr_snapshots_destroy(snapshots);
     tsr_gate_open();

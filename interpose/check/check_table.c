@@ -58,9 +58,9 @@ static void put_parameters(struct tsr_check_violation *to, const struct tsr_func
     memcpy(to->values, block->values, block->bytes < sizeof to->values ? block->bytes : sizeof to->values);
 }
 
-static struct tsr_check_range told_range(const struct tsr_access_range *range)
+static struct tsr_check_range range_of(const struct tsr_access_range *range)
 {
-    struct tsr_span span = tsr_predicted_span(range);
+    struct tsr_strided_range span = tsr_predicted_span(range);
     return (struct tsr_check_range){span.low, span.high, span.stride, span.width, range->parameter, range->whole};
 }
 
@@ -73,7 +73,7 @@ static void put_predicted(struct tsr_check_violation *to, const struct tsr_check
         if (finding->access ? range->kind != finding->access->kind : range->kind == TSR_ACCESS_READ)
             continue;
         if (to->predicted_count < ROOM(to->predicted))
-            to->predicted[to->predicted_count] = told_range(range);
+            to->predicted[to->predicted_count] = range_of(range);
         to->predicted_count++;
     }
 }
@@ -89,7 +89,7 @@ static void put_access(struct tsr_check_violation *to, const struct tsr_clone_re
     to->before = to->after = 0;
 }
 
-void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_finding *finding)
+void tsr_check_table_report(struct tsr_checks *checks, const struct tsr_check_finding *finding)
 {
     uint64_t number = __atomic_fetch_add(&checks->violations, 1, __ATOMIC_RELAXED);
     const struct tsr_launch *launch = finding->launch;
@@ -117,7 +117,7 @@ void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_find
     put_access(to, finding->access);
     to->claim = finding->claim;
     if (finding->claimed)
-        to->claimed = told_range(finding->claimed);
+        to->claimed = range_of(finding->claimed);
     put_predicted(to, finding);
     __atomic_store_n(&to->ready, 1, __ATOMIC_RELEASE);
 }

@@ -38,6 +38,6 @@ struct tsr_check_finding {
 struct tsr_checks *tsr_check_table_map(void);
 
 /* Counts a violation, and reports it if there is room. */
-void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_finding *finding);
+void tsr_check_table_report(struct tsr_checks *checks, const struct tsr_check_finding *finding);
 
 #endif

@@ -41,7 +41,7 @@ static bool is_repeatable(const struct test *test)
 {
     for (uint32_t i = 0; i < test->prediction->count; i++) {
         const struct tsr_access_range *range = &test->prediction->ranges[i];
-        struct tsr_span span = tsr_predicted_span(range);
+        struct tsr_strided_range span = tsr_predicted_span(range);
         if (range->kind != TSR_ACCESS_READ && !tsr_snapshot_holds(test->snapshots, &span))
             return false;
     }
@@ -80,13 +80,13 @@ static CUresult fill(const struct test *test, enum tsr_check_claim claim)
 {
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < test->prediction->count && result == CUDA_SUCCESS; i++) {
-        struct tsr_span span = tsr_predicted_span(&test->prediction->ranges[i]);
+        struct tsr_strided_range span = tsr_predicted_span(&test->prediction->ranges[i]);
         if (is_claimed(&test->prediction->ranges[i], claim))
             result = tsr_snapshot_fill(test->snapshots, &span, FILL, &test->out->bytes);
     }
     for (uint32_t i = 0; i < test->prediction->count && result == CUDA_SUCCESS; i++) {
         const struct tsr_access_range *range = &test->prediction->ranges[i];
-        struct tsr_span span = tsr_predicted_span(range);
+        struct tsr_strided_range span = tsr_predicted_span(range);
         if (range->kind != TSR_ACCESS_WRITE && !range->scratch)
             result = tsr_snapshot_put_back(test->snapshots, BEFORE, &span);
     }
@@ -98,7 +98,7 @@ static CUresult compare(const struct test *test, struct tsr_difference *out)
 {
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < test->prediction->count && result == CUDA_SUCCESS; i++) {
-        struct tsr_span span = tsr_predicted_span(&test->prediction->ranges[i]);
+        struct tsr_strided_range span = tsr_predicted_span(&test->prediction->ranges[i]);
         if (is_claimed(&test->prediction->ranges[i], TSR_CHECK_CLAIM_SCRATCH))
             result = tsr_snapshot_put_back(test->snapshots, AFTER, &span);
     }
@@ -110,7 +110,7 @@ static CUresult compare_again(const struct test *test, struct tsr_difference *ou
 {
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < test->prediction->count && result == CUDA_SUCCESS; i++) {
-        struct tsr_span span = tsr_predicted_span(&test->prediction->ranges[i]);
+        struct tsr_strided_range span = tsr_predicted_span(&test->prediction->ranges[i]);
         if (is_claimed(&test->prediction->ranges[i], TSR_CHECK_CLAIM_OVERWRITTEN))
             result = tsr_snapshot_put_back_untouched(test->snapshots, AFTER, BEFORE, &span, FILL);
     }
@@ -122,7 +122,7 @@ static const struct tsr_access_range *range_of(const struct test *test, enum tsr
     const struct tsr_access_range *first = NULL;
     for (uint32_t i = 0; i < test->prediction->count; i++) {
         const struct tsr_access_range *range = &test->prediction->ranges[i];
-        struct tsr_span span = tsr_predicted_span(range);
+        struct tsr_strided_range span = tsr_predicted_span(range);
         if (!is_claimed(range, claim))
             continue;
         if (address >= span.low && address < span.high && (!span.stride || (address - span.low) % span.stride < span.width))

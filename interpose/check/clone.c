@@ -47,7 +47,7 @@ static struct tsr_map clones; /* memory lock; by the templates of their function
 
 static void refuse(struct tsr_clone *clone, const struct tsr_function_record *function, CUresult result)
 {
-    tsr_lack_say(&clone->lack, TSR_CHECK_REFUSED, "the driver does not load the clone (error %d)", (int)result);
+    tsr_lack_set(&clone->lack, TSR_CHECK_REFUSED, "the driver does not load the clone (error %d)", (int)result);
     tsr_warn("check: the driver does not load the clone of %s (error %d); its accesses are not tested",
              TSR_KERNEL_NAME(function->name), (int)result);
     clone->refused = true;
@@ -79,14 +79,14 @@ static struct tsr_clone *create(struct tsr_function_record *function, struct tsr
     const char *data = template ? tsr_template_clone(&function->template, home(), &bytes) : NULL;
     struct tsr_clone_text text = {.ptx = ""};
     if (!template || (!data && template->tier != TSR_ACCESS_PTX))
-        tsr_lack_say(lack, TSR_CHECK_NO_PTX, "it is known from %s", template ? "machine code" : "the library call");
+        tsr_lack_set(lack, TSR_CHECK_NO_PTX, "it is known from %s", template ? "machine code" : "the library call");
     else if (!data || !tsr_clone_text_read(data, bytes, &text))
-        tsr_lack_say(lack, TSR_CHECK_NO_TWIN, "there was no room for its clone");
+        tsr_lack_set(lack, TSR_CHECK_NO_TWIN, "there was no room for its clone");
     else if (!*text.ptx)
-        tsr_lack_say(lack, TSR_CHECK_NO_TWIN, "%s", text.untested);
+        tsr_lack_set(lack, TSR_CHECK_NO_TWIN, "%s", text.untested);
     struct tsr_clone *clone = *text.ptx ? calloc(1, sizeof *clone) : NULL;
     if (*text.ptx && (!clone || !tsr_map_set(&clones, (uintptr_t)template, clone))) {
-        tsr_lack_say(lack, TSR_CHECK_REFUSED, "out of memory");
+        tsr_lack_set(lack, TSR_CHECK_REFUSED, "out of memory");
         free(clone);
         return NULL;
     }
@@ -161,9 +161,9 @@ struct tsr_clone *tsr_clone_find_locked(struct tsr_function_record *function, CU
     const char *missing = NULL;
     CUresult result = locate(clone, function, stream, &missing);
     if (result != CUDA_SUCCESS)
-        tsr_lack_say(lack, TSR_CHECK_REFUSED, "the driver does not tell the stream's context (error %d)", (int)result);
+        tsr_lack_set(lack, TSR_CHECK_REFUSED, "the driver does not tell the stream's context (error %d)", (int)result);
     else if (missing)
-        tsr_lack_say(lack, TSR_CHECK_REFUSED, "the driver does not say where its variable %s is", missing);
+        tsr_lack_set(lack, TSR_CHECK_REFUSED, "the driver does not say where its variable %s is", missing);
     return result == CUDA_SUCCESS && !missing ? clone : NULL;
 }
 
@@ -179,7 +179,7 @@ const char *tsr_clone_untested(const struct tsr_clone *clone)
 
 void tsr_clone_give_up_locked(struct tsr_clone *clone, struct tsr_lack *lack)
 {
-    tsr_lack_say(&clone->lack, TSR_CHECK_REFUSED, "the driver does not launch the clone");
+    tsr_lack_set(&clone->lack, TSR_CHECK_REFUSED, "the driver does not launch the clone");
     *lack = clone->lack;
     clone->refused = true;
 }
@@ -200,7 +200,7 @@ static void fill(const struct tsr_prediction *prediction)
 {
     block.head = (struct tsr_clone_block){.count = prediction->count};
     for (uint32_t i = 0; i < prediction->count; i++) {
-        struct tsr_span span = tsr_predicted_span(&prediction->ranges[i]);
+        struct tsr_strided_range span = tsr_predicted_span(&prediction->ranges[i]);
         block.ranges[i] = (struct tsr_clone_range){span.low, span.high, span.stride, span.width, prediction->ranges[i].kind};
     }
 }

@@ -155,10 +155,10 @@ CUresult tsr_compare_start(const struct tsr_compare *compare, CUdeviceptr here, 
                                    parameters, NULL);
 }
 
-CUresult tsr_compare_copy_rows(const struct tsr_compare *compare, const struct tsr_rows *rows, uint64_t distance,
+CUresult tsr_compare_copy_rows(const struct tsr_compare *compare, const struct tsr_compare_rows *rows, uint64_t distance,
                                CUstream stream)
 {
-    struct tsr_rows from = *rows;
+    struct tsr_compare_rows from = *rows;
     uint64_t total = rows->count * rows->width, blocks = (total + THREADS - 1) / THREADS;
     void *parameters[] = {&from.address, &from.low, &from.high, &total, &from.width, &from.stride, &distance};
     return tsr_real.cuLaunchKernel(compare->copy_rows, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, THREADS,

@@ -18,7 +18,7 @@ struct tsr_compare_chunk {
 };
 
 /* `width` bytes at `address` and at each `stride` after it, `count` times; of these, those from low on and below high. */
-struct tsr_rows {
+struct tsr_compare_rows {
     CUdeviceptr address, low, high;
     uint64_t count, width, stride;
 };
@@ -32,7 +32,7 @@ CUresult tsr_compare_start(const struct tsr_compare *compare, CUdeviceptr here, 
                            CUdeviceptr found, CUstream stream);
 
 /* Copies rows to the same places of a copy that lies `distance` bytes further on. */
-CUresult tsr_compare_copy_rows(const struct tsr_compare *compare, const struct tsr_rows *rows, uint64_t distance,
+CUresult tsr_compare_copy_rows(const struct tsr_compare *compare, const struct tsr_compare_rows *rows, uint64_t distance,
                                CUstream stream);
 
 #endif

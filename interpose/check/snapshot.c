@@ -209,16 +209,16 @@ CUresult tsr_snapshot_compare(struct tsr_snapshots *snapshots, unsigned number, 
     return result;
 }
 
-/* What of a span with a stride lies in [low, high), which it meets. */
-static struct tsr_rows rows_between(const struct tsr_span *span, CUdeviceptr low, CUdeviceptr high)
+/* What of a span with a stride lies in [low, high), which it overlaps. */
+static struct tsr_compare_rows rows_between(const struct tsr_strided_range *span, CUdeviceptr low, CUdeviceptr high)
 {
     uint64_t first = (low - span->low) / span->stride, last = (high - 1 - span->low) / span->stride;
-    return (struct tsr_rows){.address = span->low + first * span->stride,
-                             .low = low,
-                             .high = high,
-                             .count = last - first + 1,
-                             .width = span->width,
-                             .stride = span->stride};
+    return (struct tsr_compare_rows){.address = span->low + first * span->stride,
+                                     .low = low,
+                                     .high = high,
+                                     .count = last - first + 1,
+                                     .width = span->width,
+                                     .stride = span->stride};
 }
 
 /* What a range of the snapshots has of a span. */
@@ -227,10 +227,10 @@ struct part {
     CUdeviceptr copied; /* of low, in snapshot 0 */
 };
 
-typedef CUresult use_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct part *part,
+typedef CUresult use_part(struct tsr_snapshots *snapshots, const struct tsr_strided_range *span, const struct part *part,
                           void *argument);
 
-static CUresult each_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, use_part *use, void *argument)
+static CUresult each_part(struct tsr_snapshots *snapshots, const struct tsr_strided_range *span, use_part *use, void *argument)
 {
     CUresult result = CUDA_SUCCESS;
     tsr_bounds_lift();
@@ -253,7 +253,8 @@ struct copying {
     uint64_t bytes;
 };
 
-static CUresult copy_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct part *part, void *argument)
+static CUresult copy_part(struct tsr_snapshots *snapshots, const struct tsr_strided_range *span, const struct part *part,
+                          void *argument)
 {
     struct copying *copying = argument;
     CUdeviceptr copied = snapshots->copies[copying->number] + part->copied;
@@ -263,7 +264,7 @@ static CUresult copy_part(struct tsr_snapshots *snapshots, const struct tsr_span
         return tsr_real.cuMemcpyDtoDAsync_v2(copying->back ? part->low : copied, copying->back ? copied : part->low,
                                              part->high - part->low, snapshots->stream);
     }
-    struct tsr_rows rows = rows_between(span, part->low, part->high);
+    struct tsr_compare_rows rows = rows_between(span, part->low, part->high);
     copying->bytes += rows.count * rows.width;
     if (copying->back) {
         rows.address += distance;
@@ -274,7 +275,8 @@ static CUresult copy_part(struct tsr_snapshots *snapshots, const struct tsr_span
     return tsr_compare_copy_rows(snapshots->compare, &rows, distance, snapshots->stream);
 }
 
-CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span, uint64_t *bytes)
+CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_strided_range *span,
+                            uint64_t *bytes)
 {
     struct copying copying = {.number = number};
     CUresult result = each_part(snapshots, span, copy_part, &copying);
@@ -282,7 +284,7 @@ CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, co
     return result;
 }
 
-CUresult tsr_snapshot_put_back(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span)
+CUresult tsr_snapshot_put_back(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_strided_range *span)
 {
     struct copying copying = {.number = number, .back = true};
     return each_part(snapshots, span, copy_part, &copying);
@@ -293,7 +295,8 @@ struct filling {
     uint64_t *bytes;
 };
 
-static CUresult fill_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct part *part, void *argument)
+static CUresult fill_part(struct tsr_snapshots *snapshots, const struct tsr_strided_range *span, const struct part *part,
+                          void *argument)
 {
     const struct filling *filling = argument;
     CUresult result = CUDA_SUCCESS;
@@ -301,7 +304,7 @@ static CUresult fill_part(struct tsr_snapshots *snapshots, const struct tsr_span
         *filling->bytes += part->high - part->low;
         return tsr_real.cuMemsetD8Async(part->low, filling->value, part->high - part->low, snapshots->stream);
     }
-    struct tsr_rows rows = rows_between(span, part->low, part->high);
+    struct tsr_compare_rows rows = rows_between(span, part->low, part->high);
     for (uint64_t i = 0; i < rows.count && result == CUDA_SUCCESS;) {
         CUdeviceptr row = rows.address + i * rows.stride, low = row < rows.low ? rows.low : row;
         CUdeviceptr end = row + rows.width, high = end > rows.high ? rows.high : end;
@@ -318,13 +321,14 @@ static CUresult fill_part(struct tsr_snapshots *snapshots, const struct tsr_span
     return result;
 }
 
-CUresult tsr_snapshot_fill(struct tsr_snapshots *snapshots, const struct tsr_span *span, uint8_t value, uint64_t *bytes)
+CUresult tsr_snapshot_fill(struct tsr_snapshots *snapshots, const struct tsr_strided_range *span, uint8_t value,
+                           uint64_t *bytes)
 {
     struct filling filling = {value, bytes};
     return each_part(snapshots, span, fill_part, &filling);
 }
 
-bool tsr_snapshot_holds(const struct tsr_snapshots *snapshots, const struct tsr_span *span)
+bool tsr_snapshot_holds(const struct tsr_snapshots *snapshots, const struct tsr_strided_range *span)
 {
     CUdeviceptr held = span->low;
     bool found = true;
@@ -348,14 +352,15 @@ struct untouched {
 
 #define PIECE (1u << 20)
 
-static bool is_in_row(const struct tsr_span *span, CUdeviceptr address)
+static bool is_in_row(const struct tsr_strided_range *span, CUdeviceptr address)
 {
     return !span->stride || (address - span->low) % span->stride < span->width;
 }
 
 /* pieces: room for three. */
-static CUresult put_back_piece(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct untouched *of,
-                               CUdeviceptr address, CUdeviceptr copied, size_t bytes, uint8_t *pieces)
+static CUresult put_back_piece(struct tsr_snapshots *snapshots, const struct tsr_strided_range *span,
+                               const struct untouched *of, CUdeviceptr address, CUdeviceptr copied, size_t bytes,
+                               uint8_t *pieces)
 {
     uint8_t *here = pieces, *there = pieces + PIECE, *other = pieces + 2 * PIECE;
     CUresult result = tsr_real.cuMemcpyDtoHAsync_v2(here, address, bytes, snapshots->stream);
@@ -372,7 +377,7 @@ static CUresult put_back_piece(struct tsr_snapshots *snapshots, const struct tsr
     return finish(snapshots, result);
 }
 
-static CUresult put_back_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct part *part,
+static CUresult put_back_part(struct tsr_snapshots *snapshots, const struct tsr_strided_range *span, const struct part *part,
                               void *argument)
 {
     uint8_t *pieces = malloc((size_t)3 * PIECE);
@@ -386,15 +391,15 @@ static CUresult put_back_part(struct tsr_snapshots *snapshots, const struct tsr_
 }
 
 CUresult tsr_snapshot_put_back_untouched(struct tsr_snapshots *snapshots, unsigned number, unsigned other,
-                                         const struct tsr_span *span, uint8_t value)
+                                         const struct tsr_strided_range *span, uint8_t value)
 {
     struct untouched untouched = {number, other, value};
     return each_part(snapshots, span, put_back_part, &untouched);
 }
 
-struct tsr_span tsr_predicted_span(const struct tsr_access_range *range)
+struct tsr_strided_range tsr_predicted_span(const struct tsr_access_range *range)
 {
     CUdeviceptr low = range->base + (uint64_t)range->first, high = range->base + (uint64_t)range->last + 1;
     bool rows = range->stride > range->width && range->width > 0;
-    return (struct tsr_span){low, high, rows ? (uint64_t)range->stride : 0, rows ? (uint64_t)range->width : 0};
+    return (struct tsr_strided_range){low, high, rows ? (uint64_t)range->stride : 0, rows ? (uint64_t)range->width : 0};
 }

@@ -24,12 +24,12 @@ struct tsr_difference {
 };
 
 /* Bytes from low on and below high; with a stride, of these only `width` at low and at each stride after it. */
-struct tsr_span {
+struct tsr_strided_range {
     CUdeviceptr low, high;
     uint64_t stride, width; /* stride 0: all */
 };
 /* Where the bytes of a range are. */
-struct tsr_span tsr_predicted_span(const struct tsr_access_range *range);
+struct tsr_strided_range tsr_predicted_span(const struct tsr_access_range *range);
 
 /*
  * Room for `count` snapshots of memory as it is, the memory lock held and a context of the home GPU current. Until tsr_snapshots_destroy
@@ -48,15 +48,17 @@ CUresult tsr_snapshot_take(struct tsr_snapshots *snapshots, unsigned number);
 CUresult tsr_snapshot_restore(struct tsr_snapshots *snapshots, unsigned number);
 CUresult tsr_snapshot_compare(struct tsr_snapshots *snapshots, unsigned number, struct tsr_difference *out);
 /* The snapshot gets what memory has there now. *bytes: how many those are; what of the span the snapshot does not have is left out. */
-CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span, uint64_t *bytes);
+CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_strided_range *span,
+                            uint64_t *bytes);
 /* Memory gets what the snapshot has there. */
-CUresult tsr_snapshot_put_back(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span);
+CUresult tsr_snapshot_put_back(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_strided_range *span);
 /* The same of bytes that have `value` in memory, and in the snapshot what they have in `other`: neither has been written. */
 CUresult tsr_snapshot_put_back_untouched(struct tsr_snapshots *snapshots, unsigned number, unsigned other,
-                                         const struct tsr_span *span, uint8_t value);
+                                         const struct tsr_strided_range *span, uint8_t value);
 /* Memory gets the value there, as far as snapshots hold it; *bytes grows by how many those are. */
-CUresult tsr_snapshot_fill(struct tsr_snapshots *snapshots, const struct tsr_span *span, uint8_t value, uint64_t *bytes);
+CUresult tsr_snapshot_fill(struct tsr_snapshots *snapshots, const struct tsr_strided_range *span, uint8_t value,
+                           uint64_t *bytes);
 /* Whether they hold all of it. */
-bool tsr_snapshot_holds(const struct tsr_snapshots *snapshots, const struct tsr_span *span);
+bool tsr_snapshot_holds(const struct tsr_snapshots *snapshots, const struct tsr_strided_range *span);
 
 #endif

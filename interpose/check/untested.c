@@ -13,7 +13,7 @@
 static struct tsr_map
     reported[TSR_CHECK_LACKS]; /* memory lock; by ids of functions, their entries; the table itself: there was no room */
 
-void tsr_lack_say(struct tsr_lack *lack, enum tsr_check_lack kind, const char *format, ...)
+void tsr_lack_set(struct tsr_lack *lack, enum tsr_check_lack kind, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -22,7 +22,7 @@ void tsr_lack_say(struct tsr_lack *lack, enum tsr_check_lack kind, const char *f
     va_end(values);
 }
 
-static void *tell(struct tsr_checks *checks, const struct tsr_function_record *function, const struct tsr_lack *lack)
+static void *add(struct tsr_checks *checks, const struct tsr_function_record *function, const struct tsr_lack *lack)
 {
     uint64_t number = __atomic_fetch_add(&checks->untested_functions, 1, __ATOMIC_RELAXED);
     if (number >= ROOM(checks->told_untested))
@@ -45,7 +45,7 @@ void tsr_untested_count_locked(struct tsr_checks *checks, const struct tsr_funct
     if (!entry) {
         if (!tsr_map_set(map, function->id, checks)) /* first, so that it is reported only once */
             return;
-        entry = tell(checks, function, lack);
+        entry = add(checks, function, lack);
         tsr_map_set(map, function->id, entry);
     }
     if (entry != checks)

@@ -11,7 +11,7 @@ struct tsr_lack {
     char why[sizeof((struct tsr_check_untested *)0)->why];
 };
 
-void tsr_lack_say(struct tsr_lack *lack, enum tsr_check_lack kind, const char *format, ...)
+void tsr_lack_set(struct tsr_lack *lack, enum tsr_check_lack kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* A launch of the function; the memory lock is held. */

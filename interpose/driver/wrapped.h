@@ -1,6 +1,6 @@
 /*
- * Which driver functions the shim wraps; all others are forwarded by a jump (forward.c). The list is generated: what a .c file of this
- * directory defines as `CUresult CUDAAPI cuXxx(` or `TSR_ENGAGED(cuXxx)(`, itself or through a macro, and what generate_wrappers.py makes.
+ * Which driver functions the shim wraps; all others are forwarded by a jump (forward.c). The list is generated: what a .c file of the
+ * shim's layers defines as `CUresult CUDAAPI cuXxx(` or `TSR_ENGAGED(cuXxx)(`, itself or through a macro, and what generate_wrappers.py makes.
  */
 #ifndef TSR_DRIVER_WRAPPED_H
 #define TSR_DRIVER_WRAPPED_H

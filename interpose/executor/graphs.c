@@ -20,7 +20,7 @@ struct tsr_mirrored_graph {
 };
 
 /* What a message's descriptor holds, mapped: it is sealed, so that what was checked stays as it is. */
-struct told {
+struct description {
     const struct tsr_lane_graph *head;
     uint64_t bytes;
     const struct tsr_lane_edge *edges;
@@ -33,7 +33,7 @@ struct node {
     const uint8_t *data;
 };
 
-static CUresult open_told(const struct tsr_message *message, int descriptor, struct told *out)
+static CUresult open_description(const struct tsr_message *message, int descriptor, struct description *out)
 {
     bool stays = tsr_os_is_sealed(descriptor, F_SEAL_SHRINK | F_SEAL_WRITE, message->bytes);
     if (!stays || message->bytes < sizeof *out->head)
@@ -41,7 +41,7 @@ static CUresult open_told(const struct tsr_message *message, int descriptor, str
     void *mapped = mmap(NULL, message->bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (mapped == MAP_FAILED)
         return CUDA_ERROR_MAP_FAILED;
-    *out = (struct told){.head = mapped, .bytes = message->bytes};
+    *out = (struct description){.head = mapped, .bytes = message->bytes};
     out->edges = (const void *)(out->head + 1);
     out->first = sizeof *out->head + (uint64_t)out->head->edges * sizeof *out->edges;
     if (out->head->nodes <= TSR_LANE_GRAPH_NODES && out->first <= out->bytes)
@@ -50,9 +50,9 @@ static CUresult open_told(const struct tsr_message *message, int descriptor, str
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-static void close_told(const struct told *told)
+static void close_description(const struct description *description)
 {
-    munmap((void *)told->head, told->bytes);
+    munmap((void *)description->head, description->bytes);
 }
 
 static bool attributes_are_right(const struct tsr_lane_record *record, const uint8_t *data)
@@ -82,10 +82,10 @@ static bool is_right(const struct node *node)
 }
 
 /* The node at *at, which goes to the next one. */
-static bool take(const struct told *told, uint64_t *at, struct node *out)
+static bool take(const struct description *description, uint64_t *at, struct node *out)
 {
-    uint64_t left = told->bytes - *at;
-    *out = (struct node){.record = (const void *)((const uint8_t *)told->head + *at)};
+    uint64_t left = description->bytes - *at;
+    *out = (struct node){.record = (const void *)((const uint8_t *)description->head + *at)};
     if (left < sizeof *out->record || out->record->bytes % 8 || out->record->bytes > left ||
         out->record->bytes < sizeof *out->record || out->record->param_bytes > out->record->bytes - sizeof *out->record)
         return false;
@@ -158,24 +158,25 @@ static CUresult set_node(const struct tsr_mirrored_graph *graph, const struct ts
     }
 }
 
-static CUresult add_nodes(struct tsr_mirrored_graph *graph, const struct tsr_mirror *mirror, const struct told *told)
+static CUresult add_nodes(struct tsr_mirrored_graph *graph, const struct tsr_mirror *mirror,
+                          const struct description *description)
 {
     CUcontext context;
     struct node node;
-    uint64_t at = told->first;
+    uint64_t at = description->first;
     CUresult result = cuCtxGetCurrent(&context);
     for (uint32_t i = 0; i < graph->count && result == CUDA_SUCCESS; i++)
-        result = take(told, &at, &node) && node.record->stream == i
+        result = take(description, &at, &node) && node.record->stream == i
                      ? add_node(mirror, graph->graph, &node, context, &graph->nodes[i])
                      : CUDA_ERROR_INVALID_VALUE;
     return result;
 }
 
-static CUresult add_edges(const struct tsr_mirrored_graph *graph, const struct told *told)
+static CUresult add_edges(const struct tsr_mirrored_graph *graph, const struct description *description)
 {
     CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; i < told->head->edges && result == CUDA_SUCCESS; i++) {
-        const struct tsr_lane_edge *edge = &told->edges[i];
+    for (uint32_t i = 0; i < description->head->edges && result == CUDA_SUCCESS; i++) {
+        const struct tsr_lane_edge *edge = &description->edges[i];
         if (edge->from >= graph->count || edge->to >= graph->count)
             return CUDA_ERROR_INVALID_VALUE;
 #if CUDA_VERSION >= 13000
@@ -187,12 +188,12 @@ static CUresult add_edges(const struct tsr_mirrored_graph *graph, const struct t
     return result;
 }
 
-static CUresult switch_nodes(const struct tsr_mirrored_graph *graph, const struct told *told, bool all)
+static CUresult switch_nodes(const struct tsr_mirrored_graph *graph, const struct description *description, bool all)
 {
     CUresult result = CUDA_SUCCESS;
     struct node node;
-    uint64_t at = told->first;
-    for (uint32_t i = 0; i < told->head->nodes && result == CUDA_SUCCESS && take(told, &at, &node); i++)
+    uint64_t at = description->first;
+    for (uint32_t i = 0; i < description->head->nodes && result == CUDA_SUCCESS && take(description, &at, &node); i++)
         if (node.record->kind != TSR_LANE_SKIP && (all || node.record->time))
             result = cuGraphNodeSetEnabled(graph->exec, graph->nodes[node.record->stream], !node.record->time);
     return result;
@@ -201,23 +202,23 @@ static CUresult switch_nodes(const struct tsr_mirrored_graph *graph, const struc
 CUresult tsr_mirrored_graph_create(const struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor,
                                    struct tsr_mirrored_graph **out)
 {
-    struct told told;
-    CUresult result = open_told(message, descriptor, &told);
+    struct description description;
+    CUresult result = open_description(message, descriptor, &description);
     if (result != CUDA_SUCCESS)
         return result;
-    struct tsr_mirrored_graph *graph = calloc(1, sizeof *graph + told.head->nodes * sizeof graph->nodes[0]);
+    struct tsr_mirrored_graph *graph = calloc(1, sizeof *graph + description.head->nodes * sizeof graph->nodes[0]);
     result = graph ? cuGraphCreate(&graph->graph, 0) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS) {
-        graph->count = told.head->nodes;
-        result = add_nodes(graph, mirror, &told);
+        graph->count = description.head->nodes;
+        result = add_nodes(graph, mirror, &description);
     }
     if (result == CUDA_SUCCESS)
-        result = add_edges(graph, &told);
+        result = add_edges(graph, &description);
     if (result == CUDA_SUCCESS)
         result = cuGraphInstantiateWithFlags(&graph->exec, graph->graph, 0);
     if (result == CUDA_SUCCESS)
-        result = switch_nodes(graph, &told, false);
-    close_told(&told);
+        result = switch_nodes(graph, &description, false);
+    close_description(&description);
     if (result == CUDA_SUCCESS)
         *out = graph;
     else if (graph)
@@ -228,20 +229,20 @@ CUresult tsr_mirrored_graph_create(const struct tsr_mirror *mirror, const struct
 CUresult tsr_mirrored_graph_set(struct tsr_mirrored_graph *graph, const struct tsr_mirror *mirror,
                                 const struct tsr_message *message, int descriptor)
 {
-    struct told told;
+    struct description description;
     struct node node;
     CUcontext context;
-    CUresult result = open_told(message, descriptor, &told);
+    CUresult result = open_description(message, descriptor, &description);
     if (result != CUDA_SUCCESS)
         return result;
-    uint64_t at = told.first;
+    uint64_t at = description.first;
     result = cuCtxGetCurrent(&context);
-    for (uint32_t i = 0; i < told.head->nodes && result == CUDA_SUCCESS; i++)
-        result = take(&told, &at, &node) && node.record->stream < graph->count ? set_node(graph, mirror, &node, context)
-                                                                               : CUDA_ERROR_INVALID_VALUE;
+    for (uint32_t i = 0; i < description.head->nodes && result == CUDA_SUCCESS; i++)
+        result = take(&description, &at, &node) && node.record->stream < graph->count ? set_node(graph, mirror, &node, context)
+                                                                                      : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
-        result = switch_nodes(graph, &told, true);
-    close_told(&told);
+        result = switch_nodes(graph, &description, true);
+    close_description(&description);
     return result;
 }
 

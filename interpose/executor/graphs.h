@@ -1,5 +1,5 @@
 /*
- * Graphs of the application, instantiated here once more from what the shim tells of their nodes (struct tsr_lane_graph), and changed node by node.
+ * Graphs of the application, instantiated here once more from what the shim sends of their nodes (struct tsr_lane_graph), and changed node by node.
  * What the shim sends is checked: sizes, places, kinds. Its functions are the mirror's.
  */
 #ifndef TSR_EXECUTOR_GRAPHS_H

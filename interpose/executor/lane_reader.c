@@ -45,13 +45,13 @@ struct tsr_lane_reader {
     pthread_t thread, pulse;
     int stop;                           /* atomic */
     uint64_t positions[TSR_LANE_RINGS]; /* thread; of the next record */
-    uint32_t looks_at;                  /* thread; the ring to look at next */
+    uint32_t next_ring;                 /* thread; the ring to look at next */
     uint64_t fences;                    /* thread; taken so far */
     struct batch batch;                 /* thread */
     struct tsr_record_copy next;        /* thread; that may belong to the batch */
 };
 
-#define DRAIN_LOOK_NS 20000ull
+#define DRAIN_POLL_NS 20000ull
 
 static const struct tsr_carry_driver driver = {.launch = cuLaunchKernel,
                                                .launch_ex = cuLaunchKernelEx,
@@ -83,11 +83,11 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
 }
 
 /* Logs what the driver has refused. */
-static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
+static void report_refused(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
     static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset", "write", "graph"};
     if (!record) {
-        fprintf(stderr, "tessera-executor: what stands in the lane is no record\n");
+        fprintf(stderr, "tessera-executor: what the lane holds is no record\n");
         return;
     }
     const struct tsr_carry_function *of =
@@ -154,7 +154,7 @@ static bool is_due(const struct tsr_lane_reader *reader, struct tsr_lane_ring *r
 static uint32_t find_due(const struct tsr_lane_reader *reader)
 {
     for (uint32_t i = 0; i < TSR_LANE_RINGS; i++) {
-        uint32_t number = (reader->looks_at + i) % TSR_LANE_RINGS;
+        uint32_t number = (reader->next_ring + i) % TSR_LANE_RINGS;
         if (is_due(reader, &reader->lane->rings[number], reader->positions[number], 0))
             return number;
     }
@@ -279,7 +279,7 @@ static void feed(struct tsr_lane_reader *reader)
         CUresult result =
             is_dead(reader->lane) ? CUDA_SUCCESS : carry_out(reader, record, record, is_operation(record) ? 1 : 0);
         if (result != CUDA_SUCCESS) {
-            tell(reader, record);
+            report_refused(reader, record);
             fail(reader, result);
         }
         tsr_backlog_remove(reader->backlog, record->stream);
@@ -349,7 +349,7 @@ static bool take_next(struct tsr_lane_reader *reader, uint32_t number)
     if (!is_dead(lane)) {
         CUresult result = taken ? accept(reader) : CUDA_ERROR_INVALID_VALUE;
         if (result != CUDA_SUCCESS) {
-            tell(reader, taken ? &reader->batch.first.record : NULL);
+            report_refused(reader, taken ? &reader->batch.first.record : NULL);
             fail(reader, result);
         }
     }
@@ -358,7 +358,7 @@ static bool take_next(struct tsr_lane_reader *reader, uint32_t number)
     tsr_lane_give_back(ring, begin, end);
     reader->fences += reader->batch.count;
     reader->positions[number] = end;
-    reader->looks_at = (number + 1) % TSR_LANE_RINGS;
+    reader->next_ring = (number + 1) % TSR_LANE_RINGS;
     return true;
 }
 
@@ -423,13 +423,13 @@ void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_mes
     for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
         tails[i] = __atomic_load_n(&reader->lane->rings[i].tail, __ATOMIC_ACQUIRE);
     while (is_early(reader, message, tails) && !is_closed(reader->lane))
-        tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_LOOK_NS, true);
+        tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_POLL_NS, true);
     pthread_mutex_lock(&reader->watching);
     tsr_mirror_apply(reader->mirror, message, descriptor, reply);
     pthread_mutex_unlock(&reader->watching);
 }
 
-CUresult tsr_lane_reader_meet(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor)
+CUresult tsr_lane_reader_connect(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor)
 {
     uint64_t offset = message->address - TSR_LANE_ADDRESS, number = offset / TSR_LANE_SPACING;
     if (message->bytes != TSR_LANE_FRONT_BYTES || offset % TSR_LANE_SPACING || number >= TSR_LANES ||
@@ -510,7 +510,7 @@ static void open_fences(struct tsr_lane_reader *reader)
     }
 }
 
-static void part(struct tsr_lane_reader *reader)
+static void disconnect(struct tsr_lane_reader *reader)
 {
     for (uint32_t other = 0; other < TSR_LANES; other++) {
         if (!reader->others[other])
@@ -529,12 +529,12 @@ void tsr_lane_reader_stop(struct tsr_lane_reader *reader)
     pthread_join(reader->pulse, NULL);
     while (!watch(reader)) { /* the other executor may still write a smaller value */
         open_fences(reader);
-        tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_LOOK_NS, true);
+        tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_POLL_NS, true);
     }
     cuCtxSynchronize();
     tsr_lane_times_destroy(reader->times);
     tsr_backlog_destroy(reader->backlog);
-    part(reader);
+    disconnect(reader);
     cuMemHostUnregister(reader->lane);
     tsr_os_unmap(reader->lane, reader->bytes);
     free(reader);

@@ -17,7 +17,7 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
 void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,
                             struct tsr_reply *reply);
 /* Maps what GPUs see of another executor's lane, for records that wait for its fences. Errors: INVALID_VALUE for what is none. */
-CUresult tsr_lane_reader_meet(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor);
+CUresult tsr_lane_reader_connect(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor);
 void tsr_lane_reader_stop(struct tsr_lane_reader *reader);
 
 #endif

@@ -30,7 +30,7 @@
 #include "executor/share.h"
 #include "executor/watchdog.h"
 
-#define LOOK_MS 20 /* between checks whether a worker is idle */
+#define POLL_MS 20 /* between checks whether a worker is idle */
 
 #define WORKERS 64 /* applications at a time */
 #define GREETING_MS 2000
@@ -128,7 +128,7 @@ static void answer(struct guest *guest, CUdevice device, CUcontext context, cons
         if (noticed)
             tsr_lane_reader_change(guest->reader, message, descriptor, reply);
         else if (message->kind == TSR_MESSAGE_LANE)
-            reply->result = (int32_t)tsr_lane_reader_meet(guest->reader, message, descriptor);
+            reply->result = (int32_t)tsr_lane_reader_connect(guest->reader, message, descriptor);
         else
             tsr_mirror_apply(guest->mirror, message, descriptor, reply);
     }
@@ -162,7 +162,7 @@ static void become(struct worker *self, enum state state)
 }
 
 /* After accept has failed: reports, once, that it was another user. */
-static void tell_refused(void)
+static void report_refused(void)
 {
     static bool reported;
     if (errno == EPERM && !reported)
@@ -190,7 +190,7 @@ static int work(const struct arguments *arguments, int listener, struct worker *
             break;
         int guest = wait[0].revents & POLLIN ? tsr_socket_accept(listener) : -1;
         if (guest < 0) {
-            tell_refused();
+            report_refused();
             continue;
         }
         become(self, BUSY);
@@ -266,8 +266,8 @@ static void end_workers(struct worker *workers)
         for (unsigned i = 0; waited >= END_MS && i < WORKERS; i++)
             if (workers[i].pid)
                 kill(workers[i].pid, SIGKILL); /* it serves a child of the program that is still running, or a kernel is */
-        poll(NULL, 0, LOOK_MS);
-        waited += LOOK_MS;
+        poll(NULL, 0, POLL_MS);
+        waited += POLL_MS;
     }
 }
 
@@ -294,7 +294,7 @@ int main(int count, char **values)
     struct pollfd wait[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
     for (;;) {
         int busy = all_are_busy(workers);
-        int ready = poll(wait, busy ? 2 : 1, LOOK_MS);
+        int ready = poll(wait, busy ? 2 : 1, POLL_MS);
         if (ready > 0 && wait[0].revents)
             break;
         if (ready > 0 && busy && (wait[1].revents & POLLIN))

@@ -21,7 +21,7 @@ struct module {
     CUlibrary library; /* set instead when it was loaded as one */
     void *image;
     uint64_t bytes;
-    struct tsr_globals *uses;    /* NULL: not scanned yet */
+    struct tsr_globals *globals; /* NULL: not scanned yet */
     TSR_VEC(uint32_t) functions; /* ids */
 };
 
@@ -58,7 +58,7 @@ static CUresult drop(struct module *module)
     CUresult result = module->library ? cuLibraryUnload(module->library) : cuModuleUnload(module->module);
     munmap(module->image, module->bytes);
     tsr_share_give(module->bytes);
-    tsr_globals_destroy(module->uses);
+    tsr_globals_destroy(module->globals);
     free(module);
     return result;
 }
@@ -104,11 +104,11 @@ static CUresult unload(struct tsr_mirror *mirror, uint32_t id)
 }
 
 /* NULL: out of memory. */
-static const struct tsr_globals *uses_of(const struct tsr_mirror *mirror, struct module *module)
+static const struct tsr_globals *globals_of(const struct tsr_mirror *mirror, struct module *module)
 {
-    if (!module->uses)
-        module->uses = tsr_globals_read(module->image, module->bytes, mirror->arch);
-    return module->uses;
+    if (!module->globals)
+        module->globals = tsr_globals_read(module->image, module->bytes, mirror->arch);
+    return module->globals;
 }
 
 /* NULL: out of memory, or the driver gives no layout. */
@@ -162,22 +162,22 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
     CUresult result = find_function(module, message->text, &function);
     if (result != CUDA_SUCCESS)
         return result;
-    const struct tsr_globals *uses = uses_of(mirror, module);
-    if (!uses || !keep_function(mirror, module, message->id, function))
+    const struct tsr_globals *globals = globals_of(mirror, module);
+    if (!globals || !keep_function(mirror, module, message->id, function))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct tsr_use use = tsr_globals_function(uses, message->text);
-    reply->flags = use.flags;
-    reply->variables = use.variables;
+    struct tsr_references references = tsr_globals_function(globals, message->text);
+    reply->flags = references.flags;
+    reply->variables = references.variables;
     return CUDA_SUCCESS;
 }
 
 static CUresult look_for_variable(const struct tsr_mirror *mirror, const struct tsr_message *message, struct tsr_reply *reply)
 {
     struct module *module = tsr_map_find(&mirror->modules, message->parent);
-    const struct tsr_globals *uses = module ? uses_of(mirror, module) : NULL;
-    if (!uses)
+    const struct tsr_globals *globals = module ? globals_of(mirror, module) : NULL;
+    if (!globals)
         return module ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
-    reply->flags = tsr_globals_leads_to(uses, message->text) ? TSR_GLOBALS_STATE : 0;
+    reply->flags = tsr_globals_leads_to(globals, message->text) ? TSR_GLOBALS_STATE : 0;
     return CUDA_SUCCESS;
 }
 

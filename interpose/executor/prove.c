@@ -23,7 +23,7 @@
 #define SHIFT 4160u /* each block of the pattern begins that much later in the source: no two pages of 4 KiB are alike */
 #define SOURCE_BYTES (BLOCK + MOST_BLOCKS * SHIFT)
 #define LONGEST_NS 10000000000ull
-#define LOOK_MS 5
+#define POLL_MS 5
 
 struct gpu {
     uint32_t number;
@@ -169,7 +169,7 @@ static CUresult compare(const struct gpu *user, const struct gpu *owner, uint64_
     return CUDA_SUCCESS;
 }
 
-static void tell(const struct gpu *user, const struct gpu *owner, uint64_t wrong)
+static void report_wrong(const struct gpu *user, const struct gpu *owner, uint64_t wrong)
 {
     fprintf(
         stderr,
@@ -193,7 +193,7 @@ static void prove(const struct gpu *user, const struct gpu *owner)
     if (result == CUDA_SUCCESS)
         result = compare(user, owner, &wrong);
     if (result == CUDA_SUCCESS && wrong < bytes)
-        tell(user, owner, wrong);
+        report_wrong(user, owner, wrong);
     answer(user->number, owner->number,
            result != CUDA_SUCCESS ? TSR_PROOF_FAILED
            : wrong < bytes        ? TSR_PROOF_WRONG
@@ -253,7 +253,7 @@ static void await(pid_t child)
     uint64_t end = tsr_os_monotonic_ns() + LONGEST_NS;
     struct pollfd run = {.fd = STDIN_FILENO, .events = POLLIN};
     while (waitpid(child, NULL, WNOHANG) == 0)
-        if (poll(&run, 1, LOOK_MS) != 0 || tsr_os_monotonic_ns() > end) {
+        if (poll(&run, 1, POLL_MS) != 0 || tsr_os_monotonic_ns() > end) {
             kill(child, SIGKILL);
             waitpid(child, NULL, 0);
             return;

@@ -54,7 +54,7 @@ struct entry { /* of bank 4 */
 };
 
 struct elf {
-    struct tsr_globals *uses;
+    struct tsr_globals *globals;
     uint32_t machine; /* its GPU, for example 90 */
     TSR_VEC(struct tsr_elf_section) sections;
     TSR_VEC(size_t) kernels; /* by section; 0: it has none; once it is read, its number among the functions + 1 */
@@ -77,7 +77,7 @@ static bool read_sections(struct elf *elf, struct tsr_span file)
         if (!section.name || !section.inside)
             return false;
         if (!tsr_vec_push(&elf->sections, section) || !tsr_vec_push(&elf->kernels, 0)) {
-            elf->uses->failed = true;
+            elf->globals->failed = true;
             return false;
         }
     }
@@ -117,16 +117,16 @@ static uint64_t bit_of(const struct elf *elf, const struct symbol *symbol)
     bool global = section && begins(section->name, ".nv.global"), constant = section && begins(section->name, ".nv.constant3");
     if (symbol->type != SYMBOL_OBJECT || (!global && !constant) || is_made(symbol->name))
         return 0;
-    struct tsr_globals_name *name = tsr_globals_add(elf->uses, symbol->name, strlen(symbol->name), TSR_NAME_VARIABLE);
+    struct tsr_globals_name *name = tsr_globals_add(elf->globals, symbol->name, strlen(symbol->name), TSR_NAME_VARIABLE);
     if (!name)
         return 0;
-    uint64_t bit = tsr_globals_bit(elf->uses, name);
+    uint64_t bit = tsr_globals_bit(elf->globals, name);
     if (global)
-        elf->uses->state |= bit;
+        elf->globals->state |= bit;
     return bit;
 }
 
-static void note(const struct elf *elf, struct tsr_globals_function_use *use, const struct symbol *symbol)
+static void note(const struct elf *elf, struct tsr_globals_function_record *use, const struct symbol *symbol)
 {
     const struct tsr_elf_section *section = section_of(elf, symbol);
     if (symbol->type == SYMBOL_FUNCTION)
@@ -137,7 +137,7 @@ static void note(const struct elf *elf, struct tsr_globals_function_use *use, co
         use->own.flags |= TSR_GLOBALS_STATE; /* somewhere in it */
 }
 
-static void note_every_entry(const struct elf *elf, struct tsr_globals_function_use *use, bool functions_only)
+static void note_every_entry(const struct elf *elf, struct tsr_globals_function_record *use, bool functions_only)
 {
     for (size_t i = 0; i < elf->entries.count; i++)
         if (!functions_only || elf->entries.data[i].symbol.type == SYMBOL_FUNCTION)
@@ -181,7 +181,7 @@ static bool is_set_to(struct tsr_span code, uint8_t index, uint64_t number)
 }
 
 /* What an operand in bank 4 is that a register points to, where the instruction at `at` reads it. */
-static void note_indexed(const struct elf *elf, struct tsr_globals_function_use *use, struct tsr_span code, size_t at,
+static void note_indexed(const struct elf *elf, struct tsr_globals_function_record *use, struct tsr_span code, size_t at,
                          uint8_t index)
 {
     uint32_t number;
@@ -198,7 +198,7 @@ static void note_indexed(const struct elf *elf, struct tsr_globals_function_use 
         note_every_entry(elf, use, called);
 }
 
-static void note_operand(const struct elf *elf, struct tsr_globals_function_use *use, struct tsr_span code, size_t at)
+static void note_operand(const struct elf *elf, struct tsr_globals_function_record *use, struct tsr_span code, size_t at)
 {
     uint64_t instruction = tsr_read64(code.data + at);
     uint16_t kind = instruction & 0xfff;
@@ -219,7 +219,7 @@ static void note_operand(const struct elf *elf, struct tsr_globals_function_use 
         note_every_entry(elf, use, false);
 }
 
-static void note_constants(const struct elf *elf, struct tsr_globals_function_use *use)
+static void note_constants(const struct elf *elf, struct tsr_globals_function_record *use)
 {
     struct symbol symbol;
     for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++) {
@@ -272,7 +272,7 @@ static bool finds_address(struct tsr_span code, size_t at, bool near)
     return bank_of(tsr_read64(code.data + at)) == 3;
 }
 
-static void scan_code(const struct elf *elf, struct tsr_globals_function_use *use, struct tsr_span code)
+static void scan_code(const struct elf *elf, struct tsr_globals_function_record *use, struct tsr_span code)
 {
     bool constants = false;
     for (size_t at = 0; at + INSTRUCTION_BYTES <= code.size; at += INSTRUCTION_BYTES) {
@@ -318,7 +318,7 @@ static void read_entries(struct elf *elf)
         while (relocates(elf, &elf->sections.data[i], ".nv.constant4") &&
                next_relocation(elf, &elf->sections.data[i], &at, &entry.offset, &entry.symbol))
             if (!tsr_vec_push(&elf->entries, entry))
-                elf->uses->failed = true;
+                elf->globals->failed = true;
     }
 }
 
@@ -330,7 +330,7 @@ static bool is_control_at(const struct tsr_elf_section *section, uint64_t at)
 }
 
 /* Relocations of its code, and the driver's functions that it is said to call. */
-static void read_attached(const struct elf *elf, struct tsr_globals_function_use *use, uint16_t text)
+static void read_attached(const struct elf *elf, struct tsr_globals_function_record *use, uint16_t text)
 {
     struct symbol symbol;
     uint64_t offset;
@@ -367,10 +367,10 @@ static void read_data(struct elf *elf)
         bool data = relocates(elf, section, ".nv.") && !relocates(elf, section, ".nv.constant4");
         while (data && next_relocation(elf, section, &at, &offset, &symbol)) {
             uint64_t bit = bit_of(elf, &symbol);
-            elf->uses->state |= bit;
-            elf->uses->leaves |= bit != 0;
+            elf->globals->state |= bit;
+            elf->globals->stores_addresses |= bit != 0;
             if (!relocates(elf, section, ".nv.global") && !relocates(elf, section, ".nv.constant3"))
-                elf->uses->every_one |= bit;
+                elf->globals->every_one |= bit;
         }
     }
 }
@@ -383,16 +383,16 @@ static void find_kernels(struct elf *elf)
             elf->kernels.data[symbol.section] = SIZE_MAX;
 }
 
-static bool is_of_variable(const struct elf *elf, const struct tsr_globals_function_use *seen)
+static bool is_of_variable(const struct elf *elf, const struct tsr_globals_function_record *seen)
 {
-    return (seen->own.variables & elf->uses->state) || (seen->own.flags & TSR_GLOBALS_STATE);
+    return (seen->own.variables & elf->globals->state) || (seen->own.flags & TSR_GLOBALS_STATE);
 }
 
 /* Marks the instructions that get the address of a variable that can be written: from bank 4, or as a number that a relocation puts there. */
 static void mark_makers(const struct elf *elf, uint16_t text, struct tsr_span code, bool *makes)
 {
     for (size_t at = 0; at + INSTRUCTION_BYTES <= code.size; at += INSTRUCTION_BYTES) {
-        struct tsr_globals_function_use seen = {0};
+        struct tsr_globals_function_record seen = {0};
         if (bank_of(tsr_read64(code.data + at)) == 4)
             note_operand(elf, &seen, code, at);
         makes[at / INSTRUCTION_BYTES] = is_of_variable(elf, &seen);
@@ -404,7 +404,7 @@ static void mark_makers(const struct elf *elf, uint16_t text, struct tsr_span co
         size_t next = 0;
         while (section->info == text && relocates(elf, section, ".text") &&
                next_relocation(elf, section, &next, &offset, &symbol)) {
-            struct tsr_globals_function_use seen = {0};
+            struct tsr_globals_function_record seen = {0};
             note(elf, &seen, &symbol);
             if (offset / INSTRUCTION_BYTES < code.size / INSTRUCTION_BYTES && is_of_variable(elf, &seen))
                 makes[offset / INSTRUCTION_BYTES] = true;
@@ -412,16 +412,16 @@ static void mark_makers(const struct elf *elf, uint16_t text, struct tsr_span co
     }
 }
 
-static bool may_leave_addresses(const struct elf *elf, uint16_t text)
+static bool may_store_addresses(const struct elf *elf, uint16_t text)
 {
     struct tsr_span code = elf->sections.data[text].bytes;
     bool *makes = calloc(code.size / INSTRUCTION_BYTES + 1, sizeof *makes);
     if (!makes)
         return true;
     mark_makers(elf, text, code, makes);
-    bool leaves = tsr_address_is_stored(code, makes);
+    bool stores = tsr_address_is_stored(code, makes);
     free(makes);
-    return leaves;
+    return stores;
 }
 
 /* A copy of a function that nothing calls by its name is there because its address is taken. */
@@ -433,7 +433,7 @@ static void read_copies(struct elf *elf)
         size_t kernel = section ? elf->kernels.data[symbol.section] : 0;
         bool copy = symbol.type == SYMBOL_FUNCTION && !(symbol.other & OTHER_ENTRY) && kernel && kernel != SIZE_MAX;
         if (copy && !tsr_code_leads_to(section->bytes, symbol.value))
-            elf->uses->functions.data[kernel - 1].own.flags |= TSR_GLOBALS_CODE;
+            elf->globals->functions.data[kernel - 1].own.flags |= TSR_GLOBALS_CODE;
     }
 }
 
@@ -451,20 +451,20 @@ static bool may_follow_addresses(struct tsr_span code)
     return follows;
 }
 
-static bool leaves_any(const struct tsr_globals *uses)
+static bool any_stores(const struct tsr_globals *globals)
 {
-    bool leaves = uses->leaves;
-    for (size_t i = 0; i < uses->functions.count; i++)
-        leaves |= (uses->functions.data[i].own.flags & TSR_GLOBALS_HEAP) != 0;
-    return leaves;
+    bool stores = globals->stores_addresses;
+    for (size_t i = 0; i < globals->functions.count; i++)
+        stores |= (globals->functions.data[i].own.flags & TSR_GLOBALS_HEAP) != 0;
+    return stores;
 }
 
 /* Looks again, closely, at those that seem to follow addresses, where it matters. */
 static void read_followers(struct elf *elf)
 {
-    for (size_t i = 0; i < elf->kernels.count && leaves_any(elf->uses); i++) {
+    for (size_t i = 0; i < elf->kernels.count && any_stores(elf->globals); i++) {
         size_t kernel = elf->kernels.data[i];
-        uint32_t *flags = kernel && kernel != SIZE_MAX ? &elf->uses->functions.data[kernel - 1].own.flags : NULL;
+        uint32_t *flags = kernel && kernel != SIZE_MAX ? &elf->globals->functions.data[kernel - 1].own.flags : NULL;
         if (flags && (*flags & TSR_GLOBALS_FOLLOWS) && !may_follow_addresses(elf->sections.data[i].bytes))
             *flags &= ~TSR_GLOBALS_FOLLOWS;
     }
@@ -478,7 +478,7 @@ static void read_functions(struct elf *elf)
         bool kernel = symbol.other & OTHER_ENTRY;
         if (symbol.type != SYMBOL_FUNCTION || !section || (elf->kernels.data[symbol.section] && !kernel))
             continue;
-        struct tsr_globals_function_use *use = tsr_globals_define(elf->uses, symbol.name, strlen(symbol.name));
+        struct tsr_globals_function_record *use = tsr_globals_define(elf->globals, symbol.name, strlen(symbol.name));
         if (!use)
             return;
         use->callable |= !kernel;
@@ -486,15 +486,15 @@ static void read_functions(struct elf *elf)
         scan_code(elf, use, section->bytes);
         read_attached(elf, use, symbol.section);
         if (kernel)
-            elf->kernels.data[symbol.section] = (size_t)(use - elf->uses->functions.data) + 1;
-        if ((use->own.variables & elf->uses->state) && !elf->uses->leaves)
-            elf->uses->leaves = may_leave_addresses(elf, symbol.section);
+            elf->kernels.data[symbol.section] = (size_t)(use - elf->globals->functions.data) + 1;
+        if ((use->own.variables & elf->globals->state) && !elf->globals->stores_addresses)
+            elf->globals->stores_addresses = may_store_addresses(elf, symbol.section);
     }
 }
 
-void tsr_globals_scan_elf(struct tsr_globals *uses, struct tsr_span file)
+void tsr_globals_scan_elf(struct tsr_globals *globals, struct tsr_span file)
 {
-    struct elf elf = {.uses = uses, .machine = tsr_elf_machine(file)};
+    struct elf elf = {.globals = globals, .machine = tsr_elf_machine(file)};
     if (elf.machine >= MACHINE_MIN && read_sections(&elf, file)) {
         read_entries(&elf);
         find_kernels(&elf);
@@ -503,7 +503,7 @@ void tsr_globals_scan_elf(struct tsr_globals *uses, struct tsr_span file)
         read_data(&elf);
         read_followers(&elf);
     } else {
-        uses->every |= TSR_GLOBALS_ALL;
+        globals->every |= TSR_GLOBALS_ALL;
     }
     tsr_vec_fini(&elf.entries);
     tsr_vec_fini(&elf.sections);

@@ -29,19 +29,19 @@ static inline uint64_t tsr_variable_bit(const char *name, size_t length)
 
 struct tsr_globals;
 
-struct tsr_use {
+struct tsr_references {
     uint32_t flags;     /* enum tsr_global_flag (tessera/lane.h) */
     uint64_t variables; /* those that it may read, by tsr_variable_bit() */
 };
 
 /* image: as given to cuModuleLoadData, in `bytes` bytes. arch: the GPU's, for example 90. NULL: out of memory. */
 struct tsr_globals *tsr_globals_read(const void *image, size_t bytes, uint32_t arch);
-void tsr_globals_destroy(struct tsr_globals *uses);
+void tsr_globals_destroy(struct tsr_globals *globals);
 
 /* Those of a kernel, by the name that cuModuleGetFunction takes; all flags if there is no such kernel. */
-struct tsr_use tsr_globals_function(const struct tsr_globals *uses, const char *name);
+struct tsr_references tsr_globals_function(const struct tsr_globals *globals, const char *name);
 
 /* Whether a function of the module, or its data, may refer to the variable. */
-bool tsr_globals_leads_to(const struct tsr_globals *uses, const char *variable);
+bool tsr_globals_leads_to(const struct tsr_globals *globals, const char *variable);
 
 #endif

@@ -21,7 +21,7 @@ struct holder { /* what may hold an address */
 };
 
 struct scan {
-    struct tsr_globals *uses;
+    struct tsr_globals *globals;
     struct tsr_ptx_text text;
     bool names_only; /* the first of two times */
     TSR_VEC(struct tsr_ptx_word) words;
@@ -32,9 +32,9 @@ struct scan {
     bool grew;  /* a register may hold more than before */
 };
 
-static struct tsr_globals_function_use *use(struct scan *scan)
+static struct tsr_globals_function_record *use(struct scan *scan)
 {
-    return &scan->uses->functions.data[scan->function];
+    return &scan->globals->functions.data[scan->function];
 }
 
 /* Of a register's name the part before the dot: the other is a component. */
@@ -63,7 +63,7 @@ static void hold(struct scan *scan, const struct tsr_ptx_word *word, uint64_t mo
     if ((held | more) == held)
         return;
     if (!tsr_map_set(&scan->registers, key, (void *)(uintptr_t)(held | more)))
-        scan->uses->failed = true;
+        scan->globals->failed = true;
     else
         scan->grew = true;
 }
@@ -74,7 +74,7 @@ static uint64_t meant(struct scan *scan, const struct tsr_ptx_word *word)
     if (word->kind != 'w')
         return 0;
     uint64_t key = key_of(word);
-    struct tsr_globals_name *name = word->text[0] == '%' ? NULL : tsr_globals_find(scan->uses, word->text, word->length);
+    struct tsr_globals_name *name = word->text[0] == '%' ? NULL : tsr_globals_find(scan->globals, word->text, word->length);
     if (!name) {
         const struct holder *parameter = find_parameter(scan, key);
         return held_in(scan, key) | (parameter ? parameter->held : 0);
@@ -86,7 +86,7 @@ static uint64_t meant(struct scan *scan, const struct tsr_ptx_word *word)
     if (name->kind == TSR_NAME_DECLARED)
         use(scan)->own.flags |= tsr_globals_extern(word->text, word->length);
     else {
-        uint64_t bit = tsr_globals_bit(scan->uses, name);
+        uint64_t bit = tsr_globals_bit(scan->globals, name);
         use(scan)->own.variables |= bit;
         return bit;
     }
@@ -148,8 +148,8 @@ static void hold_in_targets(struct scan *scan, const struct operands *all, uint6
 /* It gets out of sight, and may be found in memory. */
 static void let_out(struct scan *scan, uint64_t held)
 {
-    scan->uses->state |= held & TSR_GLOBALS_VARIABLES;
-    scan->uses->leaves |= (held & TSR_GLOBALS_VARIABLES) != 0;
+    scan->globals->state |= held & TSR_GLOBALS_VARIABLES;
+    scan->globals->stores_addresses |= (held & TSR_GLOBALS_VARIABLES) != 0;
     if (held & FUNCTION)
         use(scan)->own.flags |= TSR_GLOBALS_CODE;
 }
@@ -210,7 +210,7 @@ static void instruction(struct scan *scan, const struct tsr_ptx_word *opcode, si
     } else {
         bool copies = tsr_ptx_begins(opcode, "cp");
         uint64_t written = all.first_address | targets_meant(scan, &all) | (copies ? 0 : all.other_addresses);
-        scan->uses->state |= written & TSR_GLOBALS_VARIABLES;
+        scan->globals->state |= written & TSR_GLOBALS_VARIABLES;
         let_out(scan, all.values);
         if (!is_one_of(opcode, stores))
             hold_in_targets(scan, &all, found_by(scan, opcode, begin));
@@ -235,7 +235,7 @@ static void call(struct scan *scan, size_t at)
     if (at >= scan->words.count)
         return;
     const struct tsr_ptx_word *callee = &scan->words.data[at];
-    const struct tsr_globals_name *name = tsr_globals_find(scan->uses, callee->text, callee->length);
+    const struct tsr_globals_name *name = tsr_globals_find(scan->globals, callee->text, callee->length);
     uint64_t given = 0;
     for (size_t i = at + 1; i < scan->words.count; i++)
         given |= meant(scan, &scan->words.data[i]);
@@ -245,7 +245,7 @@ static void call(struct scan *scan, size_t at)
     else if (!name)
         call_through(scan, callee);
     else if (name->kind == TSR_NAME_FUNCTION && !tsr_vec_push(&use(scan)->calls, name->number))
-        scan->uses->failed = true;
+        scan->globals->failed = true;
     if (!only_reads || !name || name->kind != TSR_NAME_DECLARED)
         let_out(scan, given);
 }
@@ -259,7 +259,7 @@ static void declare_variables(struct scan *scan, const struct tsr_ptx_word *word
 {
     for (size_t i = 0; i < count; i++) {
         struct tsr_globals_name *name =
-            is_name(&words[i]) ? tsr_globals_add(scan->uses, words[i].text, words[i].length, TSR_NAME_VARIABLE) : NULL;
+            is_name(&words[i]) ? tsr_globals_add(scan->globals, words[i].text, words[i].length, TSR_NAME_VARIABLE) : NULL;
         if (name)
             name->managed |= managed;
     }
@@ -272,7 +272,7 @@ static void declare_parameter(struct scan *scan, const struct tsr_ptx_word *word
     if (parameter)
         parameter->held = 0;
     else if (!tsr_vec_push(&scan->parameters, (struct holder){key, 0}))
-        scan->uses->failed = true;
+        scan->globals->failed = true;
 }
 
 static void directive(struct scan *scan, size_t at)
@@ -327,7 +327,7 @@ static bool pass_over_body(struct scan *scan)
             statement(scan);
             tsr_vec_clear(&scan->words);
         } else if (!tsr_vec_push(&scan->words, word)) {
-            scan->uses->failed = true;
+            scan->globals->failed = true;
         }
     }
     return true;
@@ -354,7 +354,7 @@ static struct tsr_globals_name *declared_last(const struct scan *scan)
 {
     for (size_t i = scan->words.count; i-- > 0;) {
         const struct tsr_ptx_word *word = &scan->words.data[i];
-        struct tsr_globals_name *name = word->kind == 'w' ? tsr_globals_find(scan->uses, word->text, word->length) : NULL;
+        struct tsr_globals_name *name = word->kind == 'w' ? tsr_globals_find(scan->globals, word->text, word->length) : NULL;
         if (name && name->kind == TSR_NAME_VARIABLE)
             return name;
     }
@@ -364,24 +364,24 @@ static struct tsr_globals_name *declared_last(const struct scan *scan)
 /* A variable whose address is another's initial value is out of sight. */
 static void read_initial_value(struct scan *scan, struct tsr_ptx_word word)
 {
-    struct tsr_globals_name *name = word.kind == 'w' ? tsr_globals_find(scan->uses, word.text, word.length) : NULL;
+    struct tsr_globals_name *name = word.kind == 'w' ? tsr_globals_find(scan->globals, word.text, word.length) : NULL;
     struct tsr_globals_name *of = name ? declared_last(scan) : NULL;
     if (name && name->kind == TSR_NAME_VARIABLE)
-        scan->uses->state |= tsr_globals_bit(scan->uses, name);
-    if (of && !tsr_vec_push(&scan->uses->pointers, (struct tsr_globals_pointer){of, name}))
-        scan->uses->failed = true;
+        scan->globals->state |= tsr_globals_bit(scan->globals, name);
+    if (of && !tsr_vec_push(&scan->globals->pointers, (struct tsr_globals_pointer){of, name}))
+        scan->globals->failed = true;
 }
 
 static const struct tsr_ptx_word *function_name(const struct scan *scan)
 {
-    bool behind = false;
+    bool after_directive = false;
     unsigned depth = 0;
     for (size_t i = 0; i < scan->words.count; i++) {
         const struct tsr_ptx_word *word = &scan->words.data[i];
         depth += word->kind == '(' ? 1u : word->kind == ')' ? UINT32_MAX : 0;
-        if (behind && depth == 0 && word->kind == 'w' && word->text[0] != '.')
+        if (after_directive && depth == 0 && word->kind == 'w' && word->text[0] != '.')
             return word;
-        behind |= tsr_ptx_is(word, ".entry") || tsr_ptx_is(word, ".func");
+        after_directive |= tsr_ptx_is(word, ".entry") || tsr_ptx_is(word, ".func");
     }
     return NULL;
 }
@@ -401,12 +401,12 @@ static bool function(struct scan *scan, bool body)
     if (!name)
         return false;
     if (!body)
-        return tsr_globals_add(scan->uses, name->text, name->length, TSR_NAME_DECLARED) != NULL;
-    struct tsr_globals_function_use *defined = tsr_globals_define(scan->uses, name->text, name->length);
+        return tsr_globals_add(scan->globals, name->text, name->length, TSR_NAME_DECLARED) != NULL;
+    struct tsr_globals_function_record *defined = tsr_globals_define(scan->globals, name->text, name->length);
     if (!defined)
         return false;
     defined->callable |= has(scan, ".func");
-    scan->function = (size_t)(defined - scan->uses->functions.data);
+    scan->function = (size_t)(defined - scan->globals->functions.data);
     return scan->names_only ? pass_over_body(scan) : read_body(scan);
 }
 
@@ -416,12 +416,12 @@ static void alias(struct scan *scan)
     const struct tsr_ptx_word *words = scan->words.data;
     if (scan->words.count < 4 || !tsr_ptx_is(words, ".alias"))
         return;
-    struct tsr_globals_function_use *made = tsr_globals_define(scan->uses, words[1].text, words[1].length);
-    const struct tsr_globals_name *of = tsr_globals_find(scan->uses, words[3].text, words[3].length);
+    struct tsr_globals_function_record *made = tsr_globals_define(scan->globals, words[1].text, words[1].length);
+    const struct tsr_globals_name *of = tsr_globals_find(scan->globals, words[3].text, words[3].length);
     if (made)
         made->callable = true;
     if (made && of && of->kind == TSR_NAME_FUNCTION && !tsr_vec_push(&made->calls, of->number))
-        scan->uses->failed = true;
+        scan->globals->failed = true;
 }
 
 static void variable(struct scan *scan)
@@ -460,7 +460,7 @@ static bool pass(struct scan *scan)
                 alias(scan);
             tsr_vec_clear(&scan->words);
         } else if (!tsr_vec_push(&scan->words, word)) {
-            scan->uses->failed = true;
+            scan->globals->failed = true;
         } else {
             initial_value = word.kind == '=';
         }
@@ -468,9 +468,9 @@ static bool pass(struct scan *scan)
     return true;
 }
 
-void tsr_globals_scan_ptx(struct tsr_globals *uses, struct tsr_span text)
+void tsr_globals_scan_ptx(struct tsr_globals *globals, struct tsr_span text)
 {
-    struct scan scan = {.uses = uses, .names_only = true};
+    struct scan scan = {.globals = globals, .names_only = true};
     const char *begin = (const char *)text.data;
     struct tsr_ptx_text all = {begin, begin + strnlen(begin, text.size)};
     scan.text = all;
@@ -478,7 +478,7 @@ void tsr_globals_scan_ptx(struct tsr_globals *uses, struct tsr_span text)
     scan.names_only = false;
     scan.text = all;
     if (!whole || !pass(&scan))
-        uses->every |= TSR_GLOBALS_ALL;
+        globals->every |= TSR_GLOBALS_ALL;
     tsr_vec_fini(&scan.words);
     tsr_map_fini(&scan.registers);
     tsr_vec_fini(&scan.parameters);

@@ -112,12 +112,12 @@ struct tsr_instance *tsr_instance_create(void)
     made->version = 1;
     made->unknown = UINT32_MAX;
     made->id = __atomic_add_fetch(&instance_count, 1, __ATOMIC_RELAXED);
-    made->stands.decide.noted = true;  /* it has no name to be found by */
-    made->stands.name_hash = made->id; /* of which a rule draws its share */
+    made->as_function.decide.noted = true;  /* it has no name to be found by */
+    made->as_function.name_hash = made->id; /* of which a rule draws its share */
     return made;
 }
 
-void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags)
+void tsr_instance_created(CUgraphExec exec, CUgraph graph, uint64_t flags)
 {
     if (!are_wanted())
         return;
@@ -127,7 +127,7 @@ void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags)
     if (!made)
         return;
     fill(made, graph);
-    made->bound = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH; /* kernels may launch it */
+    made->stays_opaque = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH; /* kernels may launch it */
     if (!tsr_map_set(&instances, key_of(exec), made))
         tsr_instance_destroy(made);
 }
@@ -185,8 +185,8 @@ static bool has_handles_of(const struct tsr_nodes *one, const struct tsr_nodes *
 }
 
 /*
- * The driver matches nodes by the shape of the graphs. The instance keeps answering to the nodes of its first graph: if the order in which
- * this one tells its nodes is another, it cannot be said which node is which when the application changes one.
+ * The driver matches nodes by the shape of the graphs. The instance keeps answering to the nodes of its first graph: if this one
+ * lists its nodes in another order, it cannot be said which node is which when the application changes one.
  */
 static void take_over_locked(struct tsr_instance *instance, struct tsr_instance *from)
 {
@@ -205,7 +205,7 @@ static void take_over_locked(struct tsr_instance *instance, struct tsr_instance 
     instance->nodes = from->nodes;
     instance->precedence = from->precedence;
     instance->by_handle = from->by_handle;
-    instance->unnamed |= !named;
+    instance->renamed |= !named;
     from->nodes = nodes;
     from->precedence = precedence;
     from->by_handle = by_handle;
@@ -221,8 +221,8 @@ void tsr_instance_update(CUgraphExec exec, CUgraph graph, CUresult result)
         return;
     }
     pthread_mutex_lock(&instance->lock);
-    instance->bound |= instance->switched;
-    instance->apart = false;
+    instance->stays_opaque |= instance->switched;
+    instance->call_changed = false;
     struct tsr_instance from = {.version = ++instance->version};
     fill(&from, graph);
     take_over_locked(instance, &from);
@@ -238,7 +238,7 @@ static struct tsr_instance *begin(CUgraphExec exec, CUgraphNode handle, struct t
         return NULL;
     pthread_mutex_lock(&instance->lock);
     instance->version++;
-    *node = instance->nodes.reason || instance->unnamed ? NULL : node_of(instance, handle);
+    *node = instance->nodes.reason || instance->renamed ? NULL : node_of(instance, handle);
     if (*node) {
         (*node)->changed = instance->version;
         return instance;
@@ -262,7 +262,7 @@ void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KE
     struct tsr_instance *instance = begin(exec, handle, &node);
     if (!instance)
         return;
-    instance->apart |= node->call != NULL;
+    instance->call_changed |= node->call != NULL;
     end(instance, node->function ? tsr_node_set_kernel(&instance->nodes, node, params) : TSR_REASON_GRAPH_NODE);
 }
 
@@ -320,7 +320,7 @@ void tsr_instance_switch(CUgraphExec exec, CUgraphNode handle, bool enabled)
         instance->switched = true; /* the application's thread alone changes it */
     if (!(instance = begin(exec, handle, &node)))
         return;
-    instance->apart |= node->call != NULL;
+    instance->call_changed |= node->call != NULL;
     node->record.time = !enabled;
     end(instance, node->record.kind == TSR_LANE_SKIP ? TSR_REASON_GRAPH_NODE : TSR_REASON_NONE);
 }
@@ -337,7 +337,7 @@ static void leave_module(uint64_t key, void *value, void *module)
         tsr_parts_drop(instance);
         tsr_mirrors_drop(instance);
         empty(instance);
-        instance->bound = true;
+        instance->stays_opaque = true;
         become_opaque_locked(instance, TSR_REASON_MODULE);
     }
     pthread_mutex_unlock(&instance->lock);

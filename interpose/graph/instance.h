@@ -2,7 +2,7 @@
  * Instantiated graphs (CUgraphExec), as the shim knows them: their nodes, what they touch as a whole, and their mirrors on executors. Known from
  * their instantiation on, in a process whose launches may run elsewhere under copies of memory; of others there is none, and they run at home.
  *
- * Whatever changes an instance without being told here makes it *opaque*: it runs at home from then on, and brings all memory there first.
+ * Whatever changes an instance in a way that is not reported here makes it *opaque*: it runs at home from then on, and brings all memory there first.
  * The application uses an instance in one thread at a time, as CUDA demands; what is kept here has a lock of its own nevertheless.
  */
 #ifndef TSR_GRAPH_INSTANCE_H
@@ -25,7 +25,7 @@
 
 struct tsr_stream_found;
 
-/* What the result of looking at an instance's nodes depends on, besides themselves. */
+/* What the result of examining an instance depends on, besides its nodes. */
 struct tsr_instance_stamp {
     uint64_t version, addresses, modules, functions, home_only, templates;
 };
@@ -37,24 +37,24 @@ struct tsr_instance {
     struct tsr_nodes nodes;
     struct tsr_precedence precedence;
     uint64_t *by_handle; /* places of nodes, sorted by their handles */
-    bool unnamed;        /* it answers to other handles than these */
-    bool apart;          /* a launch of a library call was changed alone: what was said of the call may not hold any more */
+    bool renamed;        /* it answers to other handles than these */
+    bool call_changed;   /* a launch of a library call was changed alone: what was said of the call may not hold any more */
     bool switched;       /* a node may have been disabled: what an update makes of that is not known */
-    bool bound;          /* it stays opaque, whatever becomes of its nodes */
+    bool stays_opaque;   /* whatever becomes of its nodes */
 
     /* What it touches. */
-    struct tsr_instance_stamp looked; /* when that was determined */
-    enum tsr_reason reason;           /* why it cannot leave */
-    bool known;                       /* what it touches is */
-    uint32_t unknown;                 /* a node of which nothing was known; UINT32_MAX: none */
+    struct tsr_instance_stamp examined; /* when that was determined */
+    enum tsr_reason reason;             /* why it cannot leave */
+    bool known;                         /* what it touches is */
+    uint32_t unknown;                   /* a node of which nothing was known; UINT32_MAX: none */
     tsr_union_touches touches;
 
     /* On executors, by lane. */
     struct {
-        uint64_t version;                 /* that the executor has; 0: none */
-        bool refused;                     /* it could not make it */
-        struct tsr_instance_stamp looked; /* when `reason` was determined */
-        enum tsr_reason reason;           /* why it cannot go there */
+        uint64_t version;                   /* that the executor has; 0: none */
+        bool refused;                       /* it could not make it */
+        struct tsr_instance_stamp examined; /* when `reason` was determined */
+        enum tsr_reason reason;             /* why it cannot go there */
     } mirrors[TSR_LANES];
 
     /* The last launch. */
@@ -68,7 +68,7 @@ struct tsr_instance {
     /* It is cut (parts.h). */
     struct {
         bool asked; /* whether it is to be cut; what that depends on: */
-        struct tsr_instance_stamp looked;
+        struct tsr_instance_stamp examined;
         uint64_t owners;
         uint32_t count; /* 0: it is not cut */
         struct tsr_instance **all;
@@ -79,7 +79,7 @@ struct tsr_instance {
     struct tsr_node_action action; /* of a part: that home does there, in the place of nodes */
     CUgraphExec at_home;           /* of a part: that runs there; NULL: the application's own */
 
-    struct tsr_function_record stands; /* for it, where rules and times are by function */
+    struct tsr_function_record as_function; /* stands for it, where rules and times are by function */
 };
 
 /* One without nodes, which nobody knows. NULL: no memory. */
@@ -90,7 +90,7 @@ void tsr_instance_destroy(struct tsr_instance *instance);
 struct tsr_instance *tsr_instance_find(CUgraphExec exec);
 
 /* The driver has made it from the graph, or was asked to change it to what the graph is now. */
-void tsr_instance_note(CUgraphExec exec, CUgraph graph, uint64_t flags);
+void tsr_instance_created(CUgraphExec exec, CUgraph graph, uint64_t flags);
 void tsr_instance_update(CUgraphExec exec, CUgraph graph, CUresult result);
 /* It is about to be destroyed. */
 void tsr_instance_forget(CUgraphExec exec);
@@ -117,10 +117,10 @@ static inline bool tsr_instance_same_stamp(const struct tsr_instance_stamp *one,
 }
 
 /* Determines `known`, `touches` and `reason` anew if anything has changed. stream: that it is to be launched in. */
-void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place);
+void tsr_instance_examine_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place);
 
 /*
- * What a node touches: the number of touches, which are in `few` or are valid until the thread asks again, after tsr_instance_look_locked.
+ * What a node touches: the number of touches, which are in `few` or are valid until the thread asks again, after tsr_instance_examine_locked.
  * -1: it is not known.
  */
 int32_t tsr_instance_node_touches(const struct tsr_instance *instance, uint32_t node, CUstream stream,

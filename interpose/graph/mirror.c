@@ -29,13 +29,13 @@ void tsr_mirrors_drop(struct tsr_instance *instance)
 
 /* ---- the memory file of a message ---- */
 
-static uint32_t told_bytes(const struct tsr_node *node)
+static uint32_t record_bytes(const struct tsr_node *node)
 {
     return (uint32_t)(sizeof node->record + (node->record.param_bytes + 7) / 8 * 8);
 }
 
-/* All nodes, or those that have changed since the executor was told last. */
-static bool is_told(const struct tsr_node *node, uint64_t since)
+/* All nodes, or those that have changed since the executor was sent the instance last. */
+static bool is_sent(const struct tsr_node *node, uint64_t since)
 {
     return node->changed > since;
 }
@@ -43,7 +43,7 @@ static bool is_told(const struct tsr_node *node, uint64_t since)
 static uint8_t *write_node(uint8_t *at, const struct tsr_node *node)
 {
     struct tsr_lane_record record = node->record;
-    record.bytes = told_bytes(node);
+    record.bytes = record_bytes(node);
     memcpy(at, &record, sizeof record);
     if (record.param_bytes)
         memcpy(at + sizeof record, node->data, record.param_bytes);
@@ -58,9 +58,9 @@ static uint8_t *write_all(const struct tsr_instance *instance, uint64_t since, u
     size_t edges = head.edges * sizeof nodes->edges.data[0];
     *bytes = sizeof head + edges;
     for (size_t i = 0; i < nodes->all.count; i++) {
-        bool told = is_told(&nodes->all.data[i], since);
-        head.nodes += told;
-        *bytes += told ? told_bytes(&nodes->all.data[i]) : 0;
+        bool sent = is_sent(&nodes->all.data[i], since);
+        head.nodes += sent;
+        *bytes += sent ? record_bytes(&nodes->all.data[i]) : 0;
     }
     uint8_t *made = calloc(1, *bytes), *at = made;
     if (!made)
@@ -71,7 +71,7 @@ static uint8_t *write_all(const struct tsr_instance *instance, uint64_t since, u
         memcpy(at, nodes->edges.data, edges);
     at += edges;
     for (size_t i = 0; i < nodes->all.count; i++)
-        if (is_told(&nodes->all.data[i], since))
+        if (is_sent(&nodes->all.data[i], since))
             at = write_node(at, &nodes->all.data[i]);
     return made;
 }
@@ -91,8 +91,8 @@ static CUresult send(const struct tsr_instance *instance, struct tsr_lane_client
     return result;
 }
 
-/* An executor that cannot change what it has makes it anew. */
-static CUresult tell(struct tsr_instance *instance, struct tsr_lane_client *lane)
+/* An executor that cannot change the mirror it has gets a new one. */
+static CUresult update(struct tsr_instance *instance, struct tsr_lane_client *lane)
 {
     uint32_t number = tsr_lane_number(lane);
     uint64_t had = instance->mirrors[number].version;
@@ -127,13 +127,13 @@ static CUresult examine_kernel(const struct tsr_node *node, struct tsr_lane_clie
     struct tsr_function_record *function = node->function;
     uint32_t number = tsr_lane_number(lane), bytes = tsr_node_block_bytes(node);
     CUresult result = CUDA_SUCCESS;
-    *reason = node->call && node->call->operands.other_gpus ? TSR_REASON_OTHER_GPUS : tsr_function_bound(function);
+    *reason = node->call && node->call->operands.other_gpus ? TSR_REASON_OTHER_GPUS : tsr_function_reason_unsent(function);
     if (!*reason)
         *reason = tsr_home_only_scan(node->data, bytes);
     if (!*reason && !tsr_function_is_fit(function, number))
         result = tsr_function_prepare(function, lane, reason);
     if (!*reason && result == CUDA_SUCCESS)
-        *reason = tsr_function_hindrance_given(function, node->data, bytes);
+        *reason = tsr_function_reason_with(function, node->data, bytes);
     if (!*reason && result == CUDA_SUCCESS && node->record.value) {
         CUlaunchAttribute attributes[TSR_MOST_ATTRIBUTES];
         uint32_t count;
@@ -159,17 +159,17 @@ CUresult tsr_instance_mirror_locked(struct tsr_instance *instance, struct tsr_la
 {
     uint32_t number = tsr_lane_number(lane);
     struct tsr_instance_stamp now = tsr_instance_stamp_now(instance);
-    if (!tsr_instance_same_stamp(&instance->mirrors[number].looked, &now)) {
+    if (!tsr_instance_same_stamp(&instance->mirrors[number].examined, &now)) {
         CUresult result = examine(instance, lane, &instance->mirrors[number].reason);
         if (result != CUDA_SUCCESS)
             return result;
-        instance->mirrors[number].looked = tsr_instance_stamp_now(instance); /* sending functions changes it */
+        instance->mirrors[number].examined = tsr_instance_stamp_now(instance); /* sending functions changes it */
     }
     *reason = instance->mirrors[number].reason;
     if (*reason || instance->mirrors[number].version == instance->version)
         return CUDA_SUCCESS;
     if (!instance->mirrors[number].refused) {
-        CUresult result = tell(instance, lane);
+        CUresult result = update(instance, lane);
         if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
             return tsr_lane_state(lane);
         instance->mirrors[number].refused = result != CUDA_SUCCESS;

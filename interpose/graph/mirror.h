@@ -1,4 +1,4 @@
-/* What executors are told of instances. */
+/* Keeping executors' mirrors of instances up to date. */
 #ifndef TSR_GRAPH_MIRROR_H
 #define TSR_GRAPH_MIRROR_H
 

@@ -18,8 +18,8 @@
 #define MOST_ATTRIBUTES 8u
 #define MOST_OPERATIONS 256u /* as the driver's */
 
-/* Attributes of kernel nodes that executors are told. Others are hints; those that make a node something else are asked for separately. */
-static const CUkernelNodeAttrID told_attributes[] = {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+/* Attributes of kernel nodes that executors are sent. Others are hints; those that make a node something else are asked for separately. */
+static const CUkernelNodeAttrID sent_attributes[] = {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                                      CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
                                                      CU_LAUNCH_ATTRIBUTE_PRIORITY, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN};
 
@@ -33,7 +33,7 @@ void tsr_nodes_fini(struct tsr_nodes *nodes)
     tsr_vec_fini(&nodes->edges);
 }
 
-/* Replaces what stands behind the node's record. False: no memory. */
+/* Replaces what follows the node's record. False: no memory. */
 static bool put(struct tsr_node *node, const void *data, size_t bytes)
 {
     uint8_t *kept = bytes ? malloc(bytes) : NULL;
@@ -60,10 +60,10 @@ static uint32_t read_attributes(CUgraphNode node, CUlaunchAttribute *out)
             CUDA_SUCCESS &&
         value.deviceUpdatableKernelNode.deviceUpdatable)
         return UINT32_MAX;
-    for (uint32_t i = 0; i < sizeof told_attributes / sizeof told_attributes[0]; i++) {
+    for (uint32_t i = 0; i < sizeof sent_attributes / sizeof sent_attributes[0]; i++) {
         value = (CUlaunchAttributeValue){0};
-        if (tsr_real.cuGraphKernelNodeGetAttribute(node, told_attributes[i], &value) == CUDA_SUCCESS && !is_zero(&value))
-            out[count++] = (CUlaunchAttribute){.id = told_attributes[i], .value = value};
+        if (tsr_real.cuGraphKernelNodeGetAttribute(node, sent_attributes[i], &value) == CUDA_SUCCESS && !is_zero(&value))
+            out[count++] = (CUlaunchAttribute){.id = sent_attributes[i], .value = value};
     }
     return count;
 }

@@ -1,12 +1,13 @@
 /*
  * The nodes of a graph that is being instantiated, as records of a lane (tessera/lane.h): what an executor needs to make the graph once more. Child
- * graphs are told flat: an empty node, their own nodes, another empty node. A graph with a node that cannot be told has a reason instead, and
- * runs at home.
+ * graphs are flattened: an empty node, their own nodes, another empty node. A graph with a node that no record can describe has a reason instead,
+ * and runs at home.
  *
- * Told are kernels, memsets, empty nodes, and copies between device memory and page-locked memory that executors have. Events, host functions and
- * memory operations that wait for nothing are *actions*, which only home can do, between the parts of a graph that others run (parts.h). Neither: other
- * memory operations (what they wait for may come from a branch that would have to come after them), conditions, memory that graphs allocate, semaphores, kernels that other kernels may change, and whatever a newer driver has. Nodes
- * that depend on each other programmatically wait for each other's end instead.
+ * Records describe kernels, memsets, empty nodes, and copies between device memory and page-locked memory that executors have. Events, host
+ * functions and memory operations that wait for nothing are *actions*, which only home can do, between the parts of a graph that others run
+ * (parts.h). Neither is possible for other memory operations (what they wait for may come from a branch that would have to come after them),
+ * conditional nodes, memory that graphs allocate, semaphores, kernels that other kernels may change, and whatever a newer driver has. Nodes with a
+ * programmatic dependency between them wait for each other's end instead.
  */
 #ifndef TSR_GRAPH_NODES_H
 #define TSR_GRAPH_NODES_H
@@ -37,7 +38,7 @@ struct tsr_node_action {
 struct tsr_node {
     CUgraphNode handle;            /* in the graph that it was read from; NULL: the begin or end of a child graph */
     struct tsr_lane_record record; /* of the kinds that a struct tsr_lane_graph has */
-    uint8_t *data; /* behind it; NULL: nothing. Of an action that writes: its operations (CUstreamBatchMemOpParams) */
+    uint8_t *data; /* after it; NULL: nothing. Of an action that writes: its operations (CUstreamBatchMemOpParams) */
     struct tsr_node_action action;
     uint32_t end; /* of the begin of a child graph: the place of its end, after its nodes; 0: it is none */
     /* Of a kernel: */

@@ -96,7 +96,7 @@ static bool fill(struct tsr_instance *part, const struct tsr_instance *whole, ui
         if (earlier >= first && later < end)
             valid = tsr_vec_push(&to->edges, (struct tsr_lane_edge){.from = earlier - first, .to = later - first});
     }
-    part->apart = whole->apart;
+    part->call_changed = whole->call_changed;
     return valid && tsr_precedence_init(&part->precedence, end - first, to->edges.data, (uint32_t)to->edges.count) &&
            tsr_nodes_instantiate(to, &part->at_home) == CUDA_SUCCESS;
 }
@@ -149,7 +149,7 @@ static bool make_parts(struct tsr_instance *instance, const uint8_t *gpus)
 
 static bool may_be_cut(const struct tsr_instance *instance, bool spread)
 {
-    if (instance->nodes.reason || instance->bound)
+    if (instance->nodes.reason || instance->stays_opaque)
         return false;
     return instance->nodes.actions || (spread && instance->known && instance->nodes.all.count > 1);
 }
@@ -161,7 +161,7 @@ bool tsr_parts_find_locked(struct tsr_instance *instance, CUstream stream, const
     uint64_t owners = spread ? tsr_owners_changed() : 0;
     if (!may_be_cut(instance, spread))
         return false;
-    if (instance->parts.asked && tsr_instance_same_stamp(&instance->parts.looked, &now) && instance->parts.owners == owners)
+    if (instance->parts.asked && tsr_instance_same_stamp(&instance->parts.examined, &now) && instance->parts.owners == owners)
         return instance->parts.count;
     if (tsr_is_any_capture()) /* it may be one during which graphs must not be instantiated */
         return false;
@@ -171,7 +171,7 @@ bool tsr_parts_find_locked(struct tsr_instance *instance, CUstream stream, const
         tsr_parts_drop(instance);
     free(gpus);
     instance->parts.asked = true;
-    instance->parts.looked = now;
+    instance->parts.examined = now;
     instance->parts.owners = owners;
     return instance->parts.count;
 }

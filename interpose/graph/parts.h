@@ -11,7 +11,7 @@
 #include "graph/instance.h"
 
 /*
- * The instance's lock is held, and it has been looked at. Whether it has parts, as it is now; all that they touch is known then. stream: that it is to be launched in;
+ * The instance's lock is held, and it has been examined. Whether it has parts, as it is now; all that they touch is known then. stream: that it is to be launched in;
  * placed: no rule says where.
  */
 bool tsr_parts_find_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place, bool placed);

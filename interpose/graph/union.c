@@ -11,7 +11,7 @@
 struct tsr_union_cell {
     uint64_t first, end;
     bool pulls, writes;
-    uint32_t overwrites; /* the first node that surely overwrites it; NOBODY */
+    uint32_t overwrites; /* the first node that must overwrite it; NOBODY */
 };
 
 /* ---- which nodes come before which ---- */
@@ -51,7 +51,7 @@ static bool sort(struct tsr_precedence *out, const struct tsr_lane_edge *edges, 
 static bool is_chain(const struct tsr_precedence *precedence, const struct tsr_lane_edge *edges, uint32_t edge_count)
 {
     uint32_t steps = 0;
-    uint8_t *seen = calloc(precedence->count + 1, 1); /* an edge may be told twice */
+    uint8_t *seen = calloc(precedence->count + 1, 1); /* an edge may be listed twice */
     for (uint32_t i = 0; seen && i < edge_count; i++) {
         uint32_t rank = precedence->rank[edges[i].from];
         if (precedence->rank[edges[i].to] == rank + 1 && !seen[rank]) {

@@ -1,6 +1,6 @@
 /*
- * What a graph touches as a whole, from what its nodes touch: what it may read that no earlier node of it surely overwrites, what it may write, and
- * what it surely overwrites. A node is earlier than another if a path of edges leads from it to that. Pure: no driver, no locks.
+ * What a graph touches as a whole, from what its nodes touch: what it may read that no earlier node of it must overwrite, what it may write, and
+ * what it must overwrite. A node is earlier than another if a path of edges leads from it to that. Pure: no driver, no locks.
  *
  * Bytes that a node only may write are pulled as well, as in a launch, unless an earlier node overwrites them.
  */

@@ -18,12 +18,12 @@
 #include "lane/lane_object.h"
 #include "lane/streams.h"
 
-#define BUSY_LOOK_NS 100000ull
-#define IDLE_LOOK_NS 20000000ull
+#define BUSY_POLL_NS 100000ull
+#define IDLE_POLL_NS 20000000ull
 #define BEGIN_NS 200000000ull /* longer than a GPU takes to begin work that waits for nothing, */
-#define BEGIN_LOOKS 1000u     /* and so many looks, because on a busy machine time alone says little */
-#define AWAIT_LOOK_MS 1
-#define DECIDE_LOOKS 1000u
+#define BEGIN_POLLS 1000u     /* and so many polls, because on a busy machine time alone says little */
+#define AWAIT_POLL_MS 1
+#define DECIDE_POLLS 1000u
 
 struct item {
     struct item *next;
@@ -37,7 +37,7 @@ struct queue {
     CUstream stream;  /* of work that has been enqueued; NULL: none */
     CUevent begun;
     uint64_t since_ns; /* when it was enqueued; 0: it has begun */
-    uint32_t looks;    /* since then */
+    uint32_t polls;    /* since then */
     uint32_t records;  /* under way */
 };
 
@@ -170,7 +170,7 @@ static CUresult begin(struct failover *self, uint32_t slot)
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuEventRecord(queue->begun, queue->stream);
     queue->since_ns = tsr_os_monotonic_ns();
-    queue->looks = 0;
+    queue->polls = 0;
     for (; result == CUDA_SUCCESS && queue->first && tsr_carry_is_work(&queue->first->record); queue->records++) {
         result = enqueue(self, &queue->first->record, queue->stream);
         pop(self, queue);
@@ -179,12 +179,12 @@ static CUresult begin(struct failover *self, uint32_t slot)
 }
 
 /* NOT_READY: it has been enqueued. */
-static CUresult look(struct queue *queue)
+static CUresult poll_queue(struct queue *queue)
 {
     CUresult begun = queue->since_ns ? tsr_real.cuEventQuery(queue->begun) : CUDA_SUCCESS;
     if (begun == CUDA_SUCCESS)
         queue->since_ns = 0;
-    else if (begun == CUDA_ERROR_NOT_READY && queue->looks++ > BEGIN_LOOKS &&
+    else if (begun == CUDA_ERROR_NOT_READY && queue->polls++ > BEGIN_POLLS &&
              tsr_os_monotonic_ns() - queue->since_ns > BEGIN_NS)
         return CUDA_ERROR_LAUNCH_FAILED;
     return tsr_real.cuStreamQuery(queue->stream);
@@ -217,7 +217,7 @@ static CUresult advance(struct failover *self, uint32_t slot)
     struct queue *queue = &self->queues[slot];
     struct tsr_lane *lane = self->client->lane;
     if (queue->stream) {
-        CUresult result = look(queue);
+        CUresult result = poll_queue(queue);
         if (result != CUDA_SUCCESS)
             return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
         close_stream(queue);
@@ -276,12 +276,12 @@ static void rest(const struct failover *self)
 {
     struct tsr_lane *lane = self->client->lane;
     if (is_pending(self->client)) {
-        tsr_os_futex_wait(&lane->never, 0, BUSY_LOOK_NS, true);
+        tsr_os_futex_wait(&lane->never, 0, BUSY_POLL_NS, true);
         return;
     }
     __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
     if (!is_any_ready(self))
-        tsr_os_futex_wait(&lane->sleeping, 1, IDLE_LOOK_NS, true);
+        tsr_os_futex_wait(&lane->sleeping, 1, IDLE_POLL_NS, true);
     __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -376,9 +376,9 @@ drop:
 
 void tsr_failover_await(const struct tsr_lane_client *client)
 {
-    for (unsigned i = 0; tsr_lane_is_lost(client) && !__atomic_load_n(&client->decided, __ATOMIC_ACQUIRE) && i < DECIDE_LOOKS;
+    for (unsigned i = 0; tsr_lane_is_lost(client) && !__atomic_load_n(&client->decided, __ATOMIC_ACQUIRE) && i < DECIDE_POLLS;
          i++)
-        poll(NULL, 0, AWAIT_LOOK_MS);
+        poll(NULL, 0, AWAIT_POLL_MS);
     while (__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE) && is_pending(client))
-        poll(NULL, 0, AWAIT_LOOK_MS);
+        poll(NULL, 0, AWAIT_POLL_MS);
 }

@@ -106,7 +106,7 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     struct tsr_reply reply;
     result = tsr_lane_inquire(lane, &name, &reply);
     note_code(module, bit, result);
-    __atomic_fetch_or(&function->uses, reply.flags, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&function->globals, reply.flags, __ATOMIC_RELAXED);
     __atomic_fetch_or(&function->variables, reply.variables, __ATOMIC_RELAXED);
     if (result == CUDA_SUCCESS)
         result = send_attributes_locked(function, lane);
@@ -135,19 +135,19 @@ enum tsr_reason tsr_function_refusal(const struct tsr_function_record *function,
     return foreign >> tsr_lane_number(lane) & 1 ? TSR_REASON_ARCHITECTURE : TSR_REASON_EXECUTOR;
 }
 
-enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function)
+enum tsr_reason tsr_function_reason_sent(const struct tsr_function_record *function)
 {
-    uint32_t uses = __atomic_load_n(&function->uses, __ATOMIC_RELAXED);
+    uint32_t globals = __atomic_load_n(&function->globals, __ATOMIC_RELAXED);
     uint64_t held = __atomic_load_n(&function->module->held, __ATOMIC_RELAXED);
-    if (uses & TSR_GLOBALS_PRINTF)
+    if (globals & TSR_GLOBALS_PRINTF)
         return TSR_REASON_PRINTF;
-    if (uses & TSR_GLOBALS_HEAP)
+    if (globals & TSR_GLOBALS_HEAP)
         return TSR_REASON_HEAP;
-    if (uses & TSR_GLOBALS_CODE)
+    if (globals & TSR_GLOBALS_CODE)
         return TSR_REASON_CODE;
-    if ((uses & TSR_GLOBALS_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED)))
+    if ((globals & TSR_GLOBALS_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED)))
         return TSR_REASON_VARIABLE;
-    return uses & TSR_GLOBALS_ADDRESS ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
+    return globals & TSR_GLOBALS_ADDRESS ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
 }
 
 uint64_t tsr_function_changes = 1;
@@ -157,7 +157,7 @@ void tsr_function_changed(void)
     __atomic_add_fetch(&tsr_function_changes, 1, __ATOMIC_SEQ_CST);
 }
 
-enum tsr_reason tsr_function_bound(const struct tsr_function_record *function)
+enum tsr_reason tsr_function_reason_unsent(const struct tsr_function_record *function)
 {
     if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
         return TSR_REASON_VERIFY;
@@ -180,41 +180,41 @@ CUresult tsr_function_prepare(struct tsr_function_record *function, struct tsr_l
     if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
         return result;
     uint64_t changes = __atomic_load_n(&tsr_function_changes, __ATOMIC_ACQUIRE); /* before what is looked at */
-    *reason = result == CUDA_SUCCESS ? tsr_function_hindrance(function) : tsr_function_refusal(function, lane);
-    if (*reason == TSR_REASON_NONE && tsr_function_bound(function) == TSR_REASON_NONE)
+    *reason = result == CUDA_SUCCESS ? tsr_function_reason_sent(function) : tsr_function_refusal(function, lane);
+    if (*reason == TSR_REASON_NONE && tsr_function_reason_unsent(function) == TSR_REASON_NONE)
         note_fit(function, tsr_lane_number(lane), changes);
     return CUDA_SUCCESS;
 }
 
 /* Not of what the shim places itself, the same for all GPUs. */
-static bool may_be_left_address(uint64_t word)
+static bool may_be_stored_address(uint64_t word)
 {
     bool placed = word - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES + TSR_RESERVE_BYTES || word - TSR_HOST_ADDRESS < TSR_HOST_BYTES;
     return word > UINT32_MAX && word < HIGHEST_ADDRESS && !placed;
 }
 
-static bool may_hold_left_address(const uint8_t *block, uint32_t begin, uint32_t end)
+static bool may_hold_stored_address(const uint8_t *block, uint32_t begin, uint32_t end)
 {
     for (uint32_t offset = (begin + 7) / 8 * 8; offset + sizeof(uint64_t) <= end; offset += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, block + offset, sizeof word);
-        if (may_be_left_address(word))
+        if (may_be_stored_address(word))
             return true;
     }
     return false;
 }
 
 /* Parameter by parameter if their layout is known: two 4-byte numbers are not an address. */
-enum tsr_reason tsr_function_scan_left(const struct tsr_function_record *function, const void *block, uint32_t bytes)
+enum tsr_reason tsr_function_scan_stored(const struct tsr_function_record *function, const void *block, uint32_t bytes)
 {
     const struct tsr_parameters *parameters = &function->parameters;
     bool known = __atomic_load_n(&parameters->known, __ATOMIC_ACQUIRE) && parameters->all && parameters->bytes <= bytes;
     bool found = false;
     if (!known)
-        found = may_hold_left_address(block, 0, bytes);
+        found = may_hold_stored_address(block, 0, bytes);
     for (uint32_t i = 0; known && !found && i < parameters->count; i++) {
         const struct tsr_parameter *each = &parameters->all[i];
-        found = may_hold_left_address(block, each->offset, each->offset + (uint32_t)each->bytes);
+        found = may_hold_stored_address(block, each->offset, each->offset + (uint32_t)each->bytes);
     }
     return found ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
 }

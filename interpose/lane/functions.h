@@ -50,7 +50,7 @@ static inline bool tsr_function_is_fit(const struct tsr_function_record *functio
 void tsr_function_changed(void);
 
 /* Why none of its launches can go to any lane, as far as is known without sending it. It has been described. */
-enum tsr_reason tsr_function_bound(const struct tsr_function_record *function);
+enum tsr_reason tsr_function_reason_unsent(const struct tsr_function_record *function);
 
 /*
  * Sends the function, and determines whether it has global references, of which an executor has copies of its own: *reason says why it stays home. Errors:
@@ -58,15 +58,15 @@ enum tsr_reason tsr_function_bound(const struct tsr_function_record *function);
  */
 CUresult tsr_function_prepare(struct tsr_function_record *function, struct tsr_lane_client *lane, enum tsr_reason *reason);
 /* Of one that has been sent; of others nothing is known yet. */
-enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function);
+enum tsr_reason tsr_function_reason_sent(const struct tsr_function_record *function);
 
 /* Why a launch with these parameters stays home: they may hold an address that functions of its module stored in memory, where the application found it. */
-enum tsr_reason tsr_function_scan_left(const struct tsr_function_record *function, const void *block, uint32_t bytes);
-static inline enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *function, const void *block,
-                                                           uint32_t bytes)
+enum tsr_reason tsr_function_scan_stored(const struct tsr_function_record *function, const void *block, uint32_t bytes);
+static inline enum tsr_reason tsr_function_reason_with(const struct tsr_function_record *function, const void *block,
+                                                       uint32_t bytes)
 {
-    bool follows = __atomic_load_n(&function->uses, __ATOMIC_RELAXED) & TSR_GLOBALS_LEFT;
-    return __builtin_expect(follows, 0) ? tsr_function_scan_left(function, block, bytes) : TSR_REASON_NONE;
+    bool follows = __atomic_load_n(&function->globals, __ATOMIC_RELAXED) & TSR_GLOBALS_STORED;
+    return __builtin_expect(follows, 0) ? tsr_function_scan_stored(function, block, bytes) : TSR_REASON_NONE;
 }
 
 /* The access template (tessera/access.h) of launches of the function on that GPU; NULL: there is none, or none yet. */

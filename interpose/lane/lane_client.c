@@ -21,7 +21,7 @@
 #include "lane/failover.h"
 #include "lane/watch.h"
 
-#define ANSWER_LOOK_MS 50 /* between looks whether it has been given up */
+#define ANSWER_POLL_MS 50 /* between polls whether it has been given up */
 #define CONNECT_TIMEOUT_NS 5000000000ull
 #define SPINS_BEFORE_PAUSE 2000
 #define PAUSE_NS 50000ull
@@ -54,7 +54,7 @@ static bool receive_reply(struct tsr_lane_client *lane, struct tsr_reply *reply)
 {
     struct pollfd wait = {.fd = lane->socket, .events = POLLIN};
     while (!tsr_lane_is_lost(lane)) {
-        int ready = poll(&wait, 1, ANSWER_LOOK_MS);
+        int ready = poll(&wait, 1, ANSWER_POLL_MS);
         if (ready < 0 && errno != EINTR)
             return false;
         if (ready > 0)

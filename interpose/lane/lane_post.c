@@ -105,7 +105,7 @@ void tsr_lane_await_stream(struct tsr_lane_client *client, const uint32_t *slot)
 
 /*
  * What is written next the reader has read, and taking a line from its cache takes some hundred cycles, which the next atomic operation would wait
- * for. So the lines of records some launches ahead are taken now, behind the one that the reader looks at.
+ * for. So the lines of records some launches ahead are taken now, after the one that the reader looks at.
  */
 static inline void ask_ahead(struct tsr_lane_ring *ring, uint64_t end, uint32_t bytes)
 {

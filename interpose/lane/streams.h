@@ -35,7 +35,7 @@ enum tsr_stream_kind {
 #define TSR_STREAM_NO_SLOT UINT32_MAX
 
 /* A mark of a strand (order/strands.h): a value that the home fences of all lanes get there, or, of a lane, its away fence. */
-#define TSR_STREAM_MARKS 64u /* a power of two */
+#define TSR_STREAM_MARKS 1024u /* a power of two */
 struct tsr_stream_mark {
     uint64_t number; /* of the strand's last work before the mark */
     uint64_t value;

@@ -1,4 +1,4 @@
-/* See watch.h. The thread waits for the sockets' ends, and looks at the pulses when it is not woken. */
+/* See watch.h. The thread waits for the sockets' ends, and polls the pulses when it is not woken. */
 #include "lane/watch.h"
 
 #include <poll.h>
@@ -12,10 +12,10 @@
 #include "lane/streams.h"
 #include "lane/failover.h"
 
-#define LOOK_MS 50
+#define POLL_MS 50
 #define START_NS 10000000000ull /* until its first beat */
 #define STARVED_NS 30000000000ull /* without a beat, though it would run if it had a CPU */
-#define DEPARTING_LOOKS 50u /* longer than a departure takes that is not stuck */
+#define DEPARTING_POLLS 50u /* longer than a departure takes that is not stuck */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tsr_lane_client *lanes[TSR_LANES]; /* lock */
@@ -51,7 +51,7 @@ void tsr_lane_fail(struct tsr_lane_client *client, CUresult error, const char *h
 
 static void decide(struct tsr_lane_client *client, const char *how)
 {
-    for (unsigned i = 0; i < DEPARTING_LOOKS && __atomic_load_n(&client->departing, __ATOMIC_SEQ_CST); i++)
+    for (unsigned i = 0; i < DEPARTING_POLLS && __atomic_load_n(&client->departing, __ATOMIC_SEQ_CST); i++)
         poll(NULL, 0, 1);
     if (tsr_lane_state(client) != CUDA_SUCCESS)
         open_fences(client->lane); /* the application has its error */
@@ -80,7 +80,7 @@ static bool is_needed(const struct tsr_lane_client *lane)
 static void look(struct tsr_lane_client *lane, uint64_t *last_look_ns)
 {
     uint64_t now = tsr_os_monotonic_ns(), pulse = __atomic_load_n(&lane->lane->pulse, __ATOMIC_ACQUIRE);
-    bool slept = now - *last_look_ns > 4 * LOOK_MS * 1000000ull;
+    bool slept = now - *last_look_ns > 4 * POLL_MS * 1000000ull;
     bool starts = pulse == 0 && now - lane->started_ns < START_NS;
     if (pulse != lane->pulse || slept || starts) {
         __atomic_store_n(&lane->pulse, pulse, __ATOMIC_RELAXED);
@@ -124,7 +124,7 @@ static void *watch(void *argument)
     (void)argument;
     for (;;) {
         look_at_all(&last_look_ns);
-        poll(NULL, 0, LOOK_MS);
+        poll(NULL, 0, POLL_MS);
     }
     return NULL;
 }

@@ -98,6 +98,7 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
         return false;
     struct tsr_order_hold hold;
     use.lane = lane;
+    use.stages = tsr_automatic_stages(moved->placed);
     use.ticket = &moved->ticket;
     *result = tsr_order_state(); /* of earlier work: an error of the copy itself is returned by later calls */
     if (*result == CUDA_SUCCESS && tsr_copies_are_on())
@@ -209,6 +210,7 @@ static bool enter_tracked(CUstream handle, bool per_thread, struct moved *moved,
     if (!moved->count || !has_strands() || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     use.tracked = true;
+    use.stages = tsr_automatic_stages(moved->placed);
     use.ticket = &moved->ticket;
     *result = tsr_copies_enter(&use, hold);
     if (*result != CUDA_SUCCESS)

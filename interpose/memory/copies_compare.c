@@ -8,6 +8,7 @@
 #include "memory/allocation.h"
 #include "memory/pairs.h"
 #include "memory/relay.h"
+#include "memory/transfer.h"
 #include "object/session.h"
 
 static CUresult enter_and_leave(const struct tsr_copies_use *use)
@@ -50,20 +51,20 @@ static void fetch_held(void *context, const struct tsr_pull *held)
 {
     struct fetching *fetching = context;
     const struct tsr_copies_fetch *fetch = fetching->fetch;
-    uint64_t rows = tsr_pull_rows(held);
     CUdeviceptr to = fetching->place + held->first, from = tsr_window_at(held->from, fetching->copies->address + held->first);
+    const struct tsr_transfer by = {.stream = tsr_stream_named(fetch->stream, false)};
+    struct tsr_lane_copy what = tsr_transfer_of(held, to, from);
     struct tsr_relay_pull relayed = {.to = to,
                                      .from = from,
-                                     .bytes = tsr_pull_bytes(held) / rows,
-                                     .rows = rows,
+                                     .bytes = what.width,
+                                     .rows = what.height,
                                      .stride = held->stride,
                                      .stream = fetch->stream,
                                      .source = fetch->lane};
     if (fetching->result != CUDA_SUCCESS)
         return;
-    fetching->result = tsr_pair_is_direct(0, held->from)
-                           ? tsr_copies_pull_home(to, from, held, tsr_stream_named(fetch->stream, false))
-                           : tsr_relay_pull(&fetching->relay, &relayed);
+    fetching->result =
+        tsr_pair_is_direct(0, held->from) ? tsr_transfer(&by, &what) : tsr_relay_pull(&fetching->relay, &relayed);
 }
 
 static void fetch_locked(struct fetching *fetching)

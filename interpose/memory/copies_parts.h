@@ -127,9 +127,6 @@ CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu);
 void tsr_copies_begin_own(const struct tsr_extent *extent, struct tsr_copies *copies);
 void tsr_copies_deny(struct tsr_copies *copies, uint32_t gpu);
 
-/* Enqueues a pull of home's, to where it sees the bytes from. */
-CUresult tsr_copies_pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream);
-
 /* Tells how much the directory holds now; gone: nothing. */
 void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone);
 

@@ -12,6 +12,7 @@
 #include "memory/allocation.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
+#include "memory/transfer.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -116,9 +117,10 @@ static void pull_now(void *context, const struct tsr_pull *pull)
 {
     struct gathering *gathering = context;
     CUdeviceptr at = gathering->copies->address + pull->first;
+    const struct tsr_transfer by = {.stream = gathering->stream};
+    struct tsr_lane_copy what = tsr_transfer_of(pull, tsr_window_at(pull->to, at), tsr_window_at(pull->from, at));
     if (gathering->result == CUDA_SUCCESS)
-        gathering->result =
-            tsr_copies_pull_home(tsr_window_at(pull->to, at), tsr_window_at(pull->from, at), pull, gathering->stream);
+        gathering->result = tsr_transfer(&by, &what);
 }
 
 static void ignore_wait(void *context, uint64_t ticket)

@@ -18,6 +18,7 @@
 #include "memory/relay.h"
 #include "memory/spill.h"
 #include "memory/staging.h"
+#include "memory/transfer.h"
 #include "object/session.h"
 
 #define CELLS_PER_TOUCH 2u /* that a touch may add to a directory; twice as many if an extent's beginning cuts its rows */
@@ -31,6 +32,7 @@ struct inquiry {
     const struct tsr_copies *copies;
     const struct tsr_order_hold *hold; /* of its stream; NULL: the stream is not held, nothing is changed */
     uint32_t slot;
+    uint64_t ticket; /* of the use, once it is applied */
     uint64_t pulls, bytes, through_host;
     uint64_t gathered;          /* of these bytes, those pulled for lack of room in a directory */
     bool gathers;               /* is pulling for that reason now */
@@ -43,12 +45,13 @@ struct inquiry {
     struct tsr_broadcast broadcast; /* to other copies than the use's own */
     const struct tsr_survey_of *survey_of;
     struct tsr_survey *survey;
+    uint64_t needs[TSR_STRANDS];  /* by strand: up to which number its work is needed; 0: none is known */
     uint64_t guards[TSR_STRANDS]; /* by strand: up to which number its pulls must have been made */
-    struct tsr_staging_use staging;
-    uint64_t staged;        /* bytes */
-    struct tsr_relay relay; /* for pulls from GPUs whose memory this one cannot access */
+    struct tsr_relay relay;       /* for pulls from GPUs whose memory this one cannot access */
     CUresult result;
 };
+
+static struct tsr_staging_use staging; /* copies' lock; of the use that is being applied */
 
 /* True: the ticket is of another strand of the same stream, so a tie will do. */
 static bool note_tie(struct inquiry *inquiry, uint64_t ticket)
@@ -57,8 +60,8 @@ static bool note_tie(struct inquiry *inquiry, uint64_t ticket)
     if (strand == TSR_STRANDS || !inquiry->hold)
         return strand < TSR_STRANDS;
     uint64_t number = tsr_ticket_number_of_locked(ticket);
-    if (inquiry->staging.needs[strand] < number)
-        inquiry->staging.needs[strand] = number;
+    if (inquiry->needs[strand] < number)
+        inquiry->needs[strand] = number;
     if (tsr_ticket_is_tied_locked(&inquiry->waits.asker, ticket))
         return true;
     inquiry->ties |= 1u << strand;
@@ -104,14 +107,34 @@ static void ignore_pull(void *context, const struct tsr_pull *pull)
     (void)pull;
 }
 
-static CUresult relay_pull(struct inquiry *inquiry, const struct tsr_relay_pull *pull, uint32_t from)
+static CUresult relay_pull(struct inquiry *inquiry, const struct tsr_pull *pull, const struct tsr_lane_copy *what,
+                           uint16_t time)
 {
-    struct tsr_relay_pull relayed = *pull;
-    relayed.stream = inquiry->use->stream;
-    relayed.per_thread = inquiry->use->per_thread;
-    relayed.puller = inquiry->use->lane;
-    relayed.source = from ? tsr_session()->lanes[from - 1] : NULL;
+    const struct tsr_copies_use *use = inquiry->use;
+    const struct tsr_relay_pull relayed = {.to = what->to,
+                                           .from = what->from,
+                                           .bytes = what->width,
+                                           .rows = what->height,
+                                           .stride = pull->stride,
+                                           .time = time,
+                                           .stream = use->stream,
+                                           .per_thread = use->per_thread,
+                                           .puller = use->lane,
+                                           .source = pull->from ? tsr_session()->lanes[pull->from - 1] : NULL};
+    inquiry->through_host += tsr_pull_bytes(pull);
     return tsr_relay_pull(&inquiry->relay, &relayed);
+}
+
+/* When the strand gets there. */
+static CUresult pull_in_turn(struct inquiry *inquiry, const struct tsr_pull *pull, const struct tsr_lane_copy *what,
+                             const struct tsr_pull_seen *seen)
+{
+    const struct tsr_copies_use *use = inquiry->use;
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    const struct tsr_transfer by = {
+        .lane = use->lane, .slot = inquiry->slot, .time = seen->time, .stream = tsr_stream_named(use->stream, use->per_thread)};
+    tsr_tickets.queues.data[asker->queue]->strands[asker->strand].pulled = inquiry->ticket & TSR_TICKET_LATEST;
+    return seen->through_host ? relay_pull(inquiry, pull, what, seen->time) : tsr_transfer(&by, what);
 }
 
 static enum tsr_pull_cause cause_of(const struct inquiry *inquiry)
@@ -136,21 +159,6 @@ static struct tsr_pull_seen seen_locked(const struct inquiry *inquiry, const str
                                   .ticket = (uint16_t)pull->writer};
 }
 
-CUresult tsr_copies_pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream)
-{
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = from,
-                          .srcPitch = pull->stride,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = to,
-                          .dstPitch = pull->stride,
-                          .WidthInBytes = pull->width,
-                          .Height = tsr_pull_rows(pull)};
-    if (!pull->stride)
-        return tsr_real.cuMemcpyDtoDAsync_v2(to, from, tsr_pull_bytes(pull), stream);
-    return tsr_real.cuMemcpy2DAsync_v2(&rows, stream);
-}
-
 /* Whether a GPU that had no room for a copy uses home's. */
 static bool is_shared(const struct tsr_copies *copies)
 {
@@ -162,39 +170,20 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
     struct inquiry *inquiry = context;
     const struct tsr_copies_use *use = inquiry->use;
     struct tsr_pull_seen seen = seen_locked(inquiry, pull);
-    uint64_t bytes = tsr_pull_bytes(pull), rows = tsr_pull_rows(pull);
     CUdeviceptr at = inquiry->copies->address + pull->first;
-    CUdeviceptr to = tsr_window_at(pull->to, at), from = tsr_window_at(pull->from, at);
-    CUresult result = CUDA_SUCCESS;
+    struct tsr_lane_copy what = tsr_transfer_of(pull, tsr_window_at(pull->to, at), tsr_window_at(pull->from, at));
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     seen.through_host = !tsr_pair_is_direct(tsr_lane_rank(use->lane), pull->from);
     tsr_pull_begins(&seen);
-    inquiry->staging.direct |= is_shared(inquiry->copies);
-    if (seen.through_host) {
-        inquiry->through_host += bytes;
-        struct tsr_relay_pull relayed = {
-            .to = to, .from = from, .bytes = bytes / rows, .rows = rows, .stride = pull->stride, .time = seen.time};
-        result = relay_pull(inquiry, &relayed, pull->from);
-    } else if (!is_shared(inquiry->copies) &&
-               (result = tsr_staging_pull(&inquiry->staging, pull, from, to, seen.time)) != CUDA_ERROR_NOT_SUPPORTED) {
-        inquiry->staged += bytes;
-    } else if (use->lane) {
-        struct tsr_lane_copy what = {.to = to,
-                                     .from = from,
-                                     .to_pitch = pull->stride,
-                                     .from_pitch = pull->stride,
-                                     .width = bytes / rows,
-                                     .height = rows};
-        struct tsr_lane_record record = {
-            .kind = TSR_LANE_COPY, .time = seen.time, .stream = inquiry->slot, .param_bytes = sizeof what};
-        result = tsr_lane_post(use->lane, &record, &what);
-    } else {
-        result = tsr_copies_pull_home(to, from, pull, tsr_stream_named(use->stream, use->per_thread));
-    }
+    if (!seen.through_host && !is_shared(inquiry->copies))
+        result = tsr_staging_pull(&staging, pull->from, &what, seen.time);
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        result = pull_in_turn(inquiry, pull, &what, &seen);
     tsr_pull_ended(&seen, result);
     if (inquiry->result == CUDA_SUCCESS)
         inquiry->result = result;
     inquiry->pulls++;
-    inquiry->bytes += bytes;
+    inquiry->bytes += tsr_pull_bytes(pull);
 }
 
 static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_use *use)
@@ -286,16 +275,16 @@ static void note_sharers_locked(const struct tsr_copies *copies, const struct ts
 }
 
 /* The host owns what is used; NULL: all of it, by work that may touch anything. */
-static void note_staged_locked(struct tsr_copies *copies, const struct tsr_use *part, const struct inquiry *inquiry)
+static void note_spilled_locked(struct tsr_copies *copies, const struct tsr_use *part, const struct inquiry *inquiry)
 {
     const struct tsr_copies_use *use = inquiry->use;
-    struct tsr_spill_use staged = {.queue = inquiry->waits.asker.queue,
-                                   .counts = part && use->cause == TSR_PULL_LAUNCH,
-                                   .whole = part && part->pulls && part->end - part->first == copies->bytes};
+    struct tsr_spill_use spilled = {.queue = inquiry->waits.asker.queue,
+                                    .counts = part && use->cause == TSR_PULL_LAUNCH,
+                                    .whole = part && part->pulls && part->end - part->first == copies->bytes};
     if (use->lane || inquiry->waits.asker.own)
         tsr_spill_used_away_locked(copies);
     else if (use->cause != TSR_PULL_CONSTANT)
-        tsr_spill_used_locked(copies, &staged);
+        tsr_spill_used_locked(copies, &spilled);
 }
 
 /* In a pool: the use has its ticket. */
@@ -307,7 +296,7 @@ static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use
     if (use->writes)
         copies->written_at = tsr_copies_uses;
     if (tsr_copies_host_owns(copies))
-        note_staged_locked(copies, use, inquiry);
+        note_spilled_locked(copies, use, inquiry);
 }
 
 /* False: the use's GPU cannot use the extent (result), or has no copy of it yet (waits.missing). */
@@ -414,7 +403,7 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         inquiry->copies = tsr_copies_all.data[i];
         if (tsr_copies_host_owns(inquiry->copies))
-            note_staged_locked(tsr_copies_all.data[i], NULL, inquiry);
+            note_spilled_locked(tsr_copies_all.data[i], NULL, inquiry);
         tsr_directory_gather(&tsr_copies_all.data[i]->directory, tsr_copies_all.data[i]->replicas.used_by[0], ticket, &pulls);
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     }
@@ -611,18 +600,27 @@ static void add_lanes_locked(struct inquiry *inquiry)
             add_lane_locked(inquiry, session->lanes[i]);
 }
 
-/* Its pulls may be staged. */
-static void begin_staging_locked(struct inquiry *inquiry, uint64_t ticket)
+static void begin_staging_locked(const struct inquiry *inquiry)
 {
     const struct tsr_asker *asker = &inquiry->waits.asker;
-    struct tsr_staging_use *staging = &inquiry->staging;
-    if (tsr_tickets.strands == 1 || asker->own || !inquiry->hold || inquiry->use->everything)
-        return;
-    staging->stream = inquiry->hold->stream;
-    staging->queue = tsr_tickets.queues.data[asker->queue];
-    staging->lane = inquiry->use->lane;
-    staging->number = ticket & TSR_TICKET_LATEST;
-    staging->direct = inquiry->use->lanes != NULL;
+    const struct tsr_copies_use *use = inquiry->use;
+    bool possible = use->stages && tsr_tickets.strands > 1 && !asker->own && inquiry->hold && !use->everything;
+    staging.stream = possible ? inquiry->hold->stream : NULL;
+    staging.queue = tsr_tickets.queues.data[asker->queue];
+    staging.lane = use->lane;
+    staging.number = inquiry->ticket & TSR_TICKET_LATEST;
+    staging.needs = inquiry->needs;
+    tsr_staging_begin(&staging);
+}
+
+/* The caller gives the use's strands its work next, even if what the use waits for has made one of them signal meanwhile. */
+static void announce_work(const struct inquiry *inquiry)
+{
+    const struct tsr_copies_use *use = inquiry->use;
+    struct tsr_stream *stream = inquiry->hold ? inquiry->hold->stream : NULL;
+    uint32_t lanes = (use->lanes ? *use->lanes : 0) | (use->lane ? 1u << tsr_lane_number(use->lane) : 0);
+    if (stream)
+        tsr_strands_give(stream, lanes);
 }
 
 static CUresult pull_locked(struct inquiry *inquiry)
@@ -642,22 +640,23 @@ static CUresult pull_locked(struct inquiry *inquiry)
         return inquiry->result;
     if (tsr_owners_have_host() && !inquiry->use->lane && inquiry->hold)
         tsr_spill_mark_locked(tsr_stream_named(inquiry->use->stream, inquiry->use->per_thread), inquiry->waits.asker.queue);
-    uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
+    uint64_t ticket = inquiry->ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
     note_shared_locked(inquiry, ticket);
     if (inquiry->use->ticket)
         *inquiry->use->ticket = ticket;
     if (tsr_owners_have_begun())
         each_locked(inquiry, ticket, note_use_locked);
-    begin_staging_locked(inquiry, ticket);
+    begin_staging_locked(inquiry);
     if (inquiry->use->everything)
         apply_everything_locked(inquiry, ticket);
     else if (inquiry->changes)
         each_locked(inquiry, ticket, apply_locked);
     CUresult ended = tsr_relay_end(&inquiry->relay);
     if (inquiry->result == CUDA_SUCCESS)
-        inquiry->result = tsr_staging_end(&inquiry->staging);
+        inquiry->result = tsr_staging_end(&staging);
     if (inquiry->result == CUDA_SUCCESS)
         inquiry->result = ended;
+    announce_work(inquiry);
     report_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS)
         tsr_copies_fail_locked(inquiry->result, "bytes could not be pulled");

@@ -16,6 +16,7 @@
 #include "lane/lane_client.h"
 #include "lane/streams.h"
 #include "memory/host_space.h"
+#include "memory/transfer.h"
 #include "order/ties.h"
 
 #define CHUNK_BYTES (2ull << 20)
@@ -159,10 +160,9 @@ static CUresult copy(const struct tsr_relay *relay, struct tsr_lane_client *at, 
 {
     if (!at)
         return tsr_real.cuMemcpyAsync(to, from, bytes, relay->handle);
+    const struct tsr_transfer by = {.lane = at, .slot = relay->stream->slot, .time = time};
     struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
-    struct tsr_lane_record record = {
-        .kind = TSR_LANE_COPY, .time = time, .stream = relay->stream->slot, .param_bytes = sizeof what};
-    return tsr_lane_post(at, &record, &what);
+    return tsr_transfer(&by, &what);
 }
 
 static CUresult chunk(struct tsr_relay *relay, CUdeviceptr to, CUdeviceptr from, uint64_t bytes, uint16_t time)

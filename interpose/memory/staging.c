@@ -11,6 +11,7 @@
 #include "memory/owners.h"
 #include "memory/replicas.h"
 #include "memory/tickets.h"
+#include "memory/transfer.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/order.h"
@@ -34,7 +35,6 @@ struct beside {
     uint64_t fork;                     /* the fork of the strand after which it comes; at home: how much had been exposed */
     uint32_t joins;                    /* at home: of the stream, then */
     uint64_t after[TSR_STRANDS];       /* by strand: up to which number it comes after its work */
-    uint64_t unstaged;                 /* the strand's last work that pulled without staging */
     uint64_t guarded[TSR_STRANDS];     /* by strand: the last fence for which that waits */
     struct tsr_stream_mark done[LAST]; /* staged pulls: the strand's work, and the fence behind the first step */
     uint32_t done_count;               /* ever */
@@ -57,7 +57,7 @@ struct tsr_staging {
     struct beside strands[TSR_STRANDS];
 };
 
-bool tsr_staging_is_wanted = true;      /* if asked for: TESSERA_STAGE */
+bool tsr_staging_is_wanted;
 static struct tsr_staging areas[AREAS]; /* copies' lock */
 static bool asked;                      /* memory lock */
 static bool open;                       /* written with the memory lock held, before there are copies */
@@ -83,17 +83,13 @@ static bool is_free(struct tsr_staging *area)
     return !area->event || tsr_real.cuEventQuery(area->event) != CUDA_ERROR_NOT_READY;
 }
 
+/* One slot serves owners of all priorities: the streams that it has on lanes are kept. */
 static bool has_slot(struct tsr_staging *area, const struct tsr_stream *stream)
 {
     struct tsr_stream *slot = &area->slot;
-    if (slot->away && slot->priority == stream->priority && slot->slot != TSR_STREAM_NO_SLOT)
-        return true;
-    slot->slot = slot->away ? slot->slot : TSR_STREAM_NO_SLOT;
-    if (slot->away) /* of another priority: its streams are kept */
-        return true;
-    slot->kind = TSR_STREAM_FREE;
-    slot->priority = stream->priority;
-    slot->away = 1; /* never idle, so nobody takes the slot */
+    if (!slot->away) /* its first use. It is never idle, so nobody takes the slot */
+        *slot =
+            (struct tsr_stream){.kind = TSR_STREAM_FREE, .priority = stream->priority, .away = 1, .slot = TSR_STREAM_NO_SLOT};
     return tsr_slot_take(slot);
 }
 
@@ -121,14 +117,12 @@ static bool belongs(const struct tsr_staging *area, const struct tsr_stream *str
     return area && area->owner == stream && area->generation == stream->generation;
 }
 
-/* Numbers of the queue begin to be known: what has been pulled until now was not staged. */
+/* Numbers of the queue begin to be known. */
 static void begin_queue(struct tsr_staging *area, const struct tsr_ticket_queue *queue)
 {
     memset(area->strands, 0, sizeof area->strands);
-    for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++) {
-        area->strands[strand].unstaged = tsr_ticket_last_of(queue, strand);
+    for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++)
         area->strands[strand].fork = UINT64_MAX;
-    }
     area->queue = queue;
 }
 
@@ -136,7 +130,7 @@ static void begin_queue(struct tsr_staging *area, const struct tsr_ticket_queue 
 static struct tsr_staging *area_of(const struct tsr_staging_use *use)
 {
     struct tsr_stream *stream = use->stream;
-    if (!open || !tsr_strands_are_apart(stream))
+    if (!tsr_strands_are_apart(stream))
         return NULL;
     bool ready = belongs(stream->staging, stream) && (use->lane || stream->staging->slot.handle);
     if (!ready && tsr_is_any_capture()) /* which forbids some of what is asked of the driver first */
@@ -187,7 +181,7 @@ void tsr_staging_open(void)
         return;
     asked = true;
     uint32_t rank = 0, count = tsr_session()->lane_count + 1;
-    if (!tsr_order_by_data || !tsr_options()->stage || !tsr_staging_is_wanted || tsr_owners_are_on())
+    if (!tsr_order_by_data || !tsr_staging_is_wanted || tsr_owners_are_on())
         return;
     while (rank < count && tsr_replicas_private(space_address() + rank * BYTES, BYTES, rank) == CUDA_SUCCESS)
         rank++;
@@ -352,67 +346,55 @@ static CUresult await_needs(struct tsr_staging *area, struct tsr_staging_use *us
     return result;
 }
 
-static CUresult copy_there(const struct tsr_staging_use *use, uint32_t slot, const struct tsr_lane_copy *what, uint16_t time)
+static CUresult stage(struct tsr_staging *area, struct tsr_staging_use *use, const struct tsr_lane_copy *what, uint16_t time)
 {
-    struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .time = time, .stream = slot, .param_bytes = sizeof *what};
-    return tsr_lane_post(use->lane, &record, what);
-}
-
-static CUresult copy_here(CUstream stream, const struct tsr_lane_copy *what)
-{
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = what->from,
-                          .srcPitch = what->from_pitch,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = what->to,
-                          .dstPitch = what->to_pitch,
-                          .WidthInBytes = what->width,
-                          .Height = what->height};
-    if (what->height == 1)
-        return tsr_real.cuMemcpyDtoDAsync_v2(what->to, what->from, what->width, stream);
-    return tsr_real.cuMemcpy2DAsync_v2(&rows, stream);
-}
-
-static CUresult stage(struct tsr_staging *area, struct tsr_staging_use *use, CUdeviceptr from, struct tsr_staged *staged,
-                      uint16_t time)
-{
+    const struct tsr_transfer by = {.lane = use->lane, .slot = area->slot.slot, .time = time, .stream = area->slot.handle};
     uint32_t strand = tsr_lane_rank(use->lane);
     struct beside *beside = &area->strands[strand];
+    struct tsr_lane_copy first = *what, second = *what;
     uint64_t at;
-    CUresult result = use->begun ? CUDA_SUCCESS : await_needs(area, use, beside);
-    if (result == CUDA_SUCCESS && !take_room(use, beside, strand, staged->bytes * staged->rows, &at))
-        result = CUDA_ERROR_NOT_SUPPORTED;
-    if (result != CUDA_SUCCESS)
-        return result;
-    staged->at = place_of(area, strand, at);
-    struct tsr_lane_copy what = {.to = staged->at,
-                                 .from = from,
-                                 .to_pitch = staged->bytes,
-                                 .from_pitch = staged->stride,
-                                 .width = staged->bytes,
-                                 .height = staged->rows};
-    result = use->lane ? copy_there(use, area->slot.slot, &what, time) : copy_here(area->slot.handle, &what);
+    if (!take_room(use, beside, strand, what->width * what->height, &at))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    first.to = second.from = place_of(area, strand, at);
+    first.to_pitch = second.from_pitch = what->width;
+    CUresult result = tsr_transfer(&by, &first);
     if (result == CUDA_SUCCESS)
-        use->pulls[use->count++] = *staged;
+        use->pulls[use->count++] = second;
     return result;
 }
 
-CUresult tsr_staging_pull(struct tsr_staging_use *use, const struct tsr_pull *pull, CUdeviceptr from, CUdeviceptr to,
-                          uint16_t time)
+/* The lane, or the current context, is the use's. */
+static CUresult stage_after_needs(struct tsr_staging *area, struct tsr_staging_use *use, const struct tsr_lane_copy *what,
+                                  uint16_t time)
 {
-    uint64_t bytes = tsr_pull_bytes(pull), rows = tsr_pull_rows(pull);
-    struct tsr_staged staged = {.to = to, .bytes = bytes / rows, .rows = rows, .stride = pull->stride};
-    struct tsr_staging *area = NULL;
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result =
+        use->begun ? CUDA_SUCCESS : await_needs(area, use, &area->strands[tsr_lane_rank(use->lane)]); /* may make the stream */
+    return result == CUDA_SUCCESS ? stage(area, use, what, time) : result;
+}
+
+void tsr_staging_begin(struct tsr_staging_use *use)
+{
+    use->begun = false;
+    use->count = 0;
+    if (!open)
+        use->stream = NULL;
+}
+
+static bool may_be_staged(const struct tsr_staging_use *use, uint32_t from, uint64_t bytes)
+{
+    return use->stream && use->count < TSR_STAGED_PULLS && bytes <= MOST_BYTES && use->needs[from];
+}
+
+CUresult tsr_staging_pull(struct tsr_staging_use *use, uint32_t from, const struct tsr_lane_copy *what, uint16_t time)
+{
+    struct tsr_staging *area = may_be_staged(use, from, what->width * what->height) ? area_of(use) : NULL;
+    CUresult result = area ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     bool pushed = false;
-    if (use->stream && use->count < TSR_STAGED_PULLS && bytes <= MOST_BYTES && use->needs[pull->from])
-        area = area_of(use);
     if (area && !use->lane)
         result = tsr_current_push(use->stream->context, &pushed);
-    if (area && (use->lane || result == CUDA_SUCCESS))
-        result = stage(area, use, from, &staged, time);
+    if (result == CUDA_SUCCESS)
+        result = stage_after_needs(area, use, what, time);
     tsr_current_pop(pushed);
-    use->direct |= result == CUDA_ERROR_NOT_SUPPORTED;
     return result;
 }
 
@@ -441,24 +423,14 @@ static CUresult arrive(struct tsr_staging *area, const struct tsr_staging_use *u
     return result == CUDA_SUCCESS ? tsr_order_operate_locked(use->stream, 1, &wait) : result;
 }
 
-static CUresult place(const struct tsr_staging_use *use, const struct tsr_staged *staged)
-{
-    struct tsr_lane_copy what = {.to = staged->to,
-                                 .from = staged->at,
-                                 .to_pitch = staged->stride,
-                                 .from_pitch = staged->bytes,
-                                 .width = staged->bytes,
-                                 .height = staged->rows};
-    return use->lane ? copy_there(use, use->stream->slot, &what, 0) : copy_here(use->stream->handle, &what);
-}
-
 static CUresult finish(struct tsr_staging *area, const struct tsr_staging_use *use)
 {
     struct beside *beside = &area->strands[tsr_lane_rank(use->lane)];
     uint64_t value = tsr_slot_next_value(area->slot.slot);
+    const struct tsr_transfer by = {.lane = use->lane, .slot = use->stream->slot, .stream = use->stream->handle};
     CUresult result = arrive(area, use, value);
     for (uint32_t i = 0; i < use->count && result == CUDA_SUCCESS; i++)
-        result = place(use, &use->pulls[i]);
+        result = tsr_transfer(&by, &use->pulls[i]);
     beside->done[beside->done_count++ % LAST] = (struct tsr_stream_mark){use->number, value};
     return result;
 }
@@ -470,9 +442,7 @@ CUresult tsr_staging_end(struct tsr_staging_use *use)
     bool pushed = false;
     if (!stream || !belongs(stream->staging, stream) || stream->staging->queue != use->queue)
         return CUDA_SUCCESS;
-    struct beside *beside = &stream->staging->strands[tsr_lane_rank(use->lane)];
-    if (use->direct)
-        beside->unstaged = use->number;
+    const struct beside *beside = &stream->staging->strands[tsr_lane_rank(use->lane)];
     if (!use->count)
         return CUDA_SUCCESS;
     if (!use->lane)
@@ -521,5 +491,6 @@ uint64_t tsr_staging_guard(struct tsr_stream *stream, uint32_t asker, uint32_t p
         *result = await_fence(area, stream, asker, puller, value);
         beside->guarded[asker] = value;
     }
-    return beside->unstaged < number ? beside->unstaged : number;
+    uint64_t pulled = area->queue->strands[puller].pulled;
+    return pulled < number ? pulled : number;
 }

@@ -15,7 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "memory/directory.h"
+#include <tessera/lane.h>
+
 #include "order/strands.h"
 
 struct tsr_lane_client;
@@ -30,17 +31,14 @@ struct tsr_staging_use {
     const struct tsr_ticket_queue *queue;
     struct tsr_lane_client *lane; /* where it goes; NULL: home */
     uint64_t number;              /* of its ticket */
-    uint64_t needs[TSR_STRANDS];  /* by strand: up to which number its work is needed; 0: none is known */
-    bool begun;                   /* the stream beside the strand waits for what is needed */
-    bool direct;                  /* other bytes were pulled without staging */
+    const uint64_t *needs;        /* by strand: up to which number its work is needed; 0: none is known */
+    /* What staging.c keeps. */
+    bool begun; /* the stream beside the strand waits for what is needed */
     uint32_t count;
-    struct tsr_staged {
-        CUdeviceptr to, at;
-        uint64_t bytes, rows, stride; /* of a row; rows; from one to the next */
-    } pulls[TSR_STAGED_PULLS];
+    struct tsr_lane_copy pulls[TSR_STAGED_PULLS]; /* the second steps */
 };
 
-/* Constant for a session, from its start. False: pulls are made in one step, which is shorter where a strand has nothing else to do. */
+/* Constant for a session, from its start. */
 extern bool tsr_staging_is_wanted __attribute__((visibility("hidden")));
 /* Memory on each GPU, once copies can be made. Memory lock held. Without it nothing is staged. */
 void tsr_staging_open(void);
@@ -48,9 +46,9 @@ void tsr_staging_forget(void);
 
 /* What follows is called with the stream held, and the copies' lock. */
 
-/* from, to: as the pulling GPU sees them; time: for the lane's record. Errors: NOT_SUPPORTED: it is not to be staged; the driver's, the executors'. */
-CUresult tsr_staging_pull(struct tsr_staging_use *use, const struct tsr_pull *pull, CUdeviceptr from, CUdeviceptr to,
-                          uint16_t time);
+void tsr_staging_begin(struct tsr_staging_use *use);
+/* from: the copy. what: both addresses as the pulling GPU sees them; time: for the lane's record. Errors: NOT_SUPPORTED: it is not to be staged; the driver's, the executors'. */
+CUresult tsr_staging_pull(struct tsr_staging_use *use, uint32_t from, const struct tsr_lane_copy *what, uint16_t time);
 /* After the last one: the strand copies them to their places when they have come. */
 CUresult tsr_staging_end(struct tsr_staging_use *use);
 

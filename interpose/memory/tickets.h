@@ -28,6 +28,7 @@ struct tsr_ticket_strand {
     uint64_t joined;         /* up to this number, all work that the stream is given from now on comes after the strand's */
     uint64_t shared_read;    /* number of its last work that read memory without a directory */
     uint64_t shared_write;   /* and of its last that wrote such memory */
+    uint64_t pulled;         /* and of its last whose pulls were not staged (staging.h) */
     uint64_t after_all;      /* tsr_tickets.before_all, if its work is known to come after that */
     uint64_t used_at;        /* broadcasts of the queue when it last had work that was none */
     uint64_t after

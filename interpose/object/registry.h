@@ -28,7 +28,7 @@
 struct tsr_decide_cache {
     uint32_t generation;                  /* atomic; of the policy, for the candidates; 0: they are being written */
     uint64_t candidates[TSR_RULES_WORDS]; /* atomic */
-    uint64_t settled;                     /* atomic; the decision for every launch of the function; 0: launches differ */
+    uint64_t cached_rule;                 /* atomic; the decision for every launch of the function; 0: launches differ */
     uint64_t launches;                    /* atomic; number of launches while a candidate has a condition on it */
     bool noted;                           /* atomic; it is in the policy's list of functions */
 };
@@ -51,7 +51,7 @@ struct tsr_module_record {
 
     uint32_t number; /* for recording: in the journal; 0: none */
 
-    /* Redirecting; launch/functions.c has the lock. */
+    /* Redirecting; lane/functions.c has the lock. */
     int image;        /* memory file; -1: none, or of a form that cannot be sent */
     size_t bytes;     /* of the image */
     char name[64];    /* cut off if longer */
@@ -82,7 +82,7 @@ struct tsr_function_record {
     uint32_t block[3]; /* for forms of launch that set it beforehand (cuFuncSetBlockShape) */
     uint32_t shared_bytes;
 
-    /* Redirecting; launch/functions.c has the lock. */
+    /* Redirecting; lane/functions.c has the lock. */
     bool described;      /* atomic; its parameters are known, and these attributes: */
     bool is_collective;  /* of NCCL; valid with `described` */
     bool captured_alone; /* atomic; a launch of it was captured outside of library calls (launch/captured_calls.h) */
@@ -94,7 +94,7 @@ struct tsr_function_record {
     uint16_t sent;              /* atomic; bit k: executor k knows the function */
     uint16_t refused;           /* lock; bit k: executor k refuses it with its present attributes */
     uint32_t
-        uses; /* atomic; global references, enum tsr_global_flag; an executor's answer is stored before its bit in `sent` is set */
+        globals; /* atomic; global references, enum tsr_global_flag; an executor's answer is stored before its bit in `sent` is set */
     uint64_t variables; /* atomic; variables of its module that it may read, by tsr_variable_bit(); stored likewise */
     uint64_t
         fit; /* atomic; lane/functions.c: lanes to which its launches may go, and the count of changes for which that is valid */

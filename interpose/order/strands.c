@@ -185,11 +185,15 @@ CUresult tsr_strands_depart(struct tsr_stream *stream, struct tsr_lane_client *l
     return CUDA_SUCCESS;
 }
 
+void tsr_strands_give(struct tsr_stream *stream, uint32_t lanes)
+{
+    if (lanes & ~stream->unsignalled)
+        set(&stream->unsignalled, stream->unsignalled | lanes);
+}
+
 void tsr_strands_go_on(struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
-    uint32_t bit = 1u << tsr_lane_number(lane);
-    if (!(stream->unsignalled & bit))
-        set(&stream->unsignalled, stream->unsignalled | bit);
+    tsr_strands_give(stream, 1u << tsr_lane_number(lane));
     if (stream->lane != lane)
         __atomic_store_n(&stream->lane, lane, __ATOMIC_RELEASE);
 }
@@ -207,17 +211,26 @@ static CUresult tie_to_home(struct tsr_stream *stream, uint32_t from)
     return tsr_order_operate_locked(stream, add_waits(stream, 1u << from, &wait), &wait);
 }
 
+/* After work at home that is not tracked, if there is any since the strand has forked, it forks again. */
+static CUresult tie_from_home(struct tsr_stream *stream, uint32_t to)
+{
+    uint32_t bit = 1u << (to - 1);
+    uint64_t fence;
+    CUresult result = fork_lane(stream, lane_at(to - 1), 0, &fence);
+    if (result == CUDA_SUCCESS && !(stream->forked & bit)) {
+        stream->fork_values[to - 1] = fence;
+        set(&stream->forked, stream->forked | bit);
+    }
+    return result;
+}
+
 /* A stream without work away has been joined since, and a strand that has forked since comes after it. */
 CUresult tsr_strands_tie(struct tsr_stream *stream, uint32_t from, uint32_t to)
 {
     if (from == to || (from && !(stream->away >> (from - 1) & 1)))
         return CUDA_SUCCESS;
-    if (!from) {
-        uint64_t fence;
-        CUresult result = fork_lane(stream, lane_at(to - 1), 0, &fence);
-        set(&stream->forked, stream->forked | (result == CUDA_SUCCESS) << (to - 1));
-        return result;
-    }
+    if (!from)
+        return tie_from_home(stream, to);
     bool signals = stream->unsignalled >> (from - 1) & 1;
     CUresult result = signals ? signal_lane(stream, from - 1) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
@@ -249,10 +262,14 @@ static CUresult mark_home(struct tsr_stream *stream, uint64_t value)
 
 CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number)
 {
-    if (!has_marks(stream) || (strand && !(stream->unsignalled >> (strand - 1) & 1)))
+    if (!has_marks(stream) || (strand && !(stream->away >> (strand - 1) & 1)))
         return CUDA_SUCCESS;
     uint64_t value = strand ? 0 : tsr_slot_next_value(stream->slot);
-    CUresult result = strand ? signal_lane(stream, strand - 1) : mark_home(stream, value);
+    CUresult result = CUDA_SUCCESS; /* a lane may have signalled all that it was given, for another strand */
+    if (!strand)
+        result = mark_home(stream, value);
+    else if (stream->unsignalled >> (strand - 1) & 1)
+        result = signal_lane(stream, strand - 1);
     struct tsr_stream_marks *marks = &stream->marks[strand];
     if (result == CUDA_SUCCESS)
         marks->all[marks->count++ % TSR_STREAM_MARKS] =
@@ -260,19 +277,22 @@ CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t n
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
 }
 
+/* The first of those that are kept with this number or a later one: their numbers do not decrease. */
 static const struct tsr_stream_mark *find_mark(const struct tsr_stream *stream, uint32_t strand, uint64_t number)
 {
-    const struct tsr_stream_mark *found = NULL;
     if (!stream->marks || stream->marks_slot != stream->slot)
         return NULL;
     const struct tsr_stream_marks *marks = &stream->marks[strand];
-    for (uint32_t i = 1; i <= marks->count && i <= TSR_STREAM_MARKS; i++) {
-        const struct tsr_stream_mark *mark = &marks->all[(marks->count - i) % TSR_STREAM_MARKS];
-        if (mark->number < number)
-            break;
-        found = mark;
+    uint32_t kept = marks->count < TSR_STREAM_MARKS ? marks->count : TSR_STREAM_MARKS;
+    uint32_t first = marks->count - kept, end = marks->count;
+    while (first != end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (marks->all[middle % TSR_STREAM_MARKS].number < number)
+            first = middle + 1;
+        else
+            end = middle;
     }
-    return found;
+    return first == marks->count ? NULL : &marks->all[first % TSR_STREAM_MARKS];
 }
 
 uint64_t tsr_strands_marked(const struct tsr_stream *stream, uint32_t strand, uint64_t number)

@@ -54,6 +54,9 @@ CUresult tsr_strands_depart(struct tsr_stream *stream, struct tsr_lane_client *l
 /* The same if the strand has forked already. */
 void tsr_strands_go_on(struct tsr_stream *stream, struct tsr_lane_client *lane);
 
+/* Set of lanes: the strands there get work that nobody has been told of yet, after whatever they have signalled. */
+void tsr_strands_give(struct tsr_stream *stream, uint32_t lanes);
+
 /* Under data order, a tie: work that `to` is given from now on comes after all work that `from` has been given. */
 CUresult tsr_strands_tie(struct tsr_stream *stream, uint32_t from, uint32_t to);
 

@@ -78,7 +78,7 @@ void tsr_timing_lose(uint64_t count)
         __atomic_fetch_add(&journal->times_lost, count, __ATOMIC_RELAXED);
 }
 
-void tsr_timing_tell(uint32_t ring, uint64_t number, uint64_t start_ns, uint64_t ns)
+void tsr_timing_report(uint32_t ring, uint64_t number, uint64_t start_ns, uint64_t ns)
 {
     struct tsr_thread *thread = tsr_thread();
     if (!thread || !tsr_ring_has_room(&thread->writer, 1)) {

@@ -108,7 +108,7 @@ static uint32_t harvest(struct times *times)
             continue;
         }
         if (state == TSR_LANE_TIME_KNOWN && place->number != UINT64_MAX)
-            tsr_timing_tell(place->ring, place->number, answer->start_ns, answer->ns);
+            tsr_timing_report(place->ring, place->number, answer->start_ns, answer->ns);
         else
             tsr_timing_lose(1);
         release(times, place);

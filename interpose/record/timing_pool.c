@@ -79,14 +79,14 @@ void tsr_timing_pool_submit(struct tsr_timing_pair *pair)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void tell(struct tsr_timing_pool *pool, const struct tsr_timing_pair *pair)
+static void report(struct tsr_timing_pool *pool, const struct tsr_timing_pair *pair)
 {
     uint64_t start, ns;
     struct tsr_times_asked asked = {.asked_ns = tsr_timing_host_ns(pair->asked),
                                     .begun_ns = tsr_timing_host_ns(pair->begun),
                                     .launched_ns = tsr_timing_host_ns(pair->launched)};
     if (tsr_times_read(&tsr_timing_driver, &pool->clock, pair->begin, pair->end, &asked, &start, &ns))
-        tsr_timing_tell(pair->ring, pair->number, start, ns);
+        tsr_timing_report(pair->ring, pair->number, start, ns);
     else
         tsr_timing_lose(1);
 }
@@ -122,7 +122,7 @@ uint32_t tsr_timing_pool_harvest(struct tsr_timing_pool *pool)
             die(pool);
             return 0;
         }
-        tell(pool, pair);
+        report(pool, pair);
         *link = pair->next;
         tsr_timing_pool_give_back(pair);
     }

@@ -10,7 +10,7 @@
 #include "times/clock.h"
 
 /* A TIME record in the calling thread's ring. */
-void tsr_timing_tell(uint32_t ring, uint64_t number, uint64_t start_ns, uint64_t ns);
+void tsr_timing_report(uint32_t ring, uint64_t number, uint64_t start_ns, uint64_t ns);
 /* So many launches whose time could not be had. */
 void tsr_timing_lose(uint64_t count);
 

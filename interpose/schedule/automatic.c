@@ -9,10 +9,13 @@
 
 #include "base/options.h"
 #include "base/os.h"
+#include "driver/gpus.h"
+#include "driver/real.h"
 #include "lane/lane_client.h"
 #include "memory/directory.h"
 #include "memory/owners.h"
 #include "memory/pairs.h"
+#include "memory/staging.h"
 #include "object/session.h"
 #include "order/strands.h"
 #include "schedule/host_time.h"
@@ -23,18 +26,23 @@
 
 #define HOME 0u             /* GPUs are named by rank (tsr_session_gpu) */
 #define REPORT_EVERY 1024u  /* launches between reports */
-#define REPORT_PLAN_EVERY 64u /* the same, of a plan */
-#define LOOK_EVERY 8u       /* launches between looks at samples */
+#define REPORT_PLAN_EVERY 64u  /* the same, of a plan, */
+#define REPORT_PLAN_NS 20e6    /* or so much later, if that is sooner */
+#define POLL_EVERY 8u       /* launches between polls of samples */
+#define RAREST_SAMPLE 1024u /* of so many launches of a class one is a sample, */
+#define RAREST_SAMPLE_ADAPTING 64u /* and where somebody waits for news */
 #define NEW_COPY_PART 8.0   /* of the bytes of memory for a copy: what it costs */
 #define MARKS_PER_LEAD 0.2  /* a mark after launches of this share of it */
 #define CREDIT_NS 500e3     /* to begin with */
 #define RELAYED_PER_NS 10.0 /* of one that copies through the host */
 #define NOT_WAITING -1.0
+#define STAGE_ALL 1u /* of TESSERA_STAGE */
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
 
 /* A piece of work that was reported to the rule: its place among all. */
 struct recent {
     uint64_t ticket, number;
+    struct tsr_class *shape; /* NULL: it is not known */
 };
 
 static struct {
@@ -44,8 +52,9 @@ static struct {
     struct tsr_points points;
     struct tsr_schedule_figures figures;
     struct recent recent[TSR_PLACE_KNOWN];
-    bool stays; /* all, as the guard wants it */
-} *state;       /* lock */
+    bool stays;          /* all, as the guard wants it */
+    double plan_told_ns; /* when tsr_plan_report was called last */
+} *state;                /* lock */
 
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,8 +64,9 @@ static uint32_t all_gpus; /* set */
 static __thread struct tsr_place_launch asked;
 static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
-static __thread bool planned; /* a plan says where it goes */
-static __thread bool apart;   /* its bytes may lie on any GPU of a pool, which decides where it goes */
+static __thread bool planned;      /* a plan says where it goes */
+static __thread bool pulled_often; /* results of launches like it are, by other GPUs: they wait for it alone */
+static __thread bool spread;       /* its bytes may lie on any GPU of a pool, which decides where it goes */
 static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
@@ -145,7 +155,8 @@ static bool is_shared_locked(CUstream stream, uint32_t gpu)
 
 static bool is_due_locked(uint32_t gpu)
 {
-    return class.function && tsr_class_is_due(&class, gpu);
+    return class.function &&
+           tsr_class_is_due(&state->samples.classes, &class, gpu, tsr_plan_adapts() ? RAREST_SAMPLE_ADAPTING : RAREST_SAMPLE);
 }
 
 static bool continues_locked(void)
@@ -193,8 +204,8 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.shared |= (uint32_t)is_shared_locked(launch->stream, gpu) << gpu;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
-    apart = may_leave && tsr_owners_are_spread();
-    asked.stays = may_leave && state->stays && !apart;
+    spread = may_leave && tsr_owners_are_spread();
+    asked.stays = may_leave && state->stays && !spread;
     if (launch->touches) {
         survey_locked(launch, &bytes);
     } else { /* it comes after everything */
@@ -210,6 +221,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.ns[gpu] = tsr_class_ns(&state->samples.classes, &class, gpu, bytes) * state->place.pace;
+    pulled_often = tsr_class_is_pulled(&class);
     planned = false;
     if (tsr_plan_is_there)
         follow_plan_locked(launch);
@@ -228,6 +240,15 @@ void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stre
     launch->related = !tsr_stream_is(stream, TSR_STREAM_FREE);
 }
 
+static void report_plan_locked(void)
+{
+    double now_ns = tsr_host_time_is_virtual() ? tsr_place_end(&state->place) : tsr_host_time_ns();
+    if (state->figures.launches % REPORT_PLAN_EVERY && now_ns - state->plan_told_ns < REPORT_PLAN_NS)
+        return;
+    state->plan_told_ns = now_ns;
+    tsr_plan_report(state->figures.start_ns, now_ns);
+}
+
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch)
 {
     if (!tsr_copies_matter())
@@ -235,12 +256,12 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     pthread_mutex_lock(&lock);
     asked_stream = launch->stream;
     asked_at_ns = 0;
-    if (++state->figures.launches % LOOK_EVERY == 0)
-        tsr_samples_look(&state->samples);
+    if (++state->figures.launches % POLL_EVERY == 0)
+        tsr_samples_poll(&state->samples);
     if (state->figures.launches % REPORT_EVERY == 0)
         report_locked();
-    if (tsr_plan_is_there && state->figures.launches % REPORT_PLAN_EVERY == 0)
-        tsr_plan_tell(tsr_host_time_is_virtual() ? tsr_place_end(&state->place) : tsr_host_time_ns());
+    if (tsr_plan_is_there && state->figures.launches % POLL_EVERY == 0)
+        report_plan_locked();
     state->figures.unknown += !launch->touches;
     ask_locked(launch);
     tsr_place_choose(&state->place, &asked, &choice);
@@ -285,7 +306,12 @@ void tsr_automatic_fetched(void)
 
 bool tsr_automatic_may_leave(void)
 {
-    return apart || planned || (!asked.stays && asked.allowed != 1u << HOME);
+    return spread || planned || (!asked.stays && asked.allowed != 1u << HOME);
+}
+
+bool tsr_automatic_stages(bool placed)
+{
+    return tsr_options()->stage == STAGE_ALL || (placed && !choice.idles && !planned);
 }
 
 bool tsr_automatic_marks(const struct tsr_lane_client *lane)
@@ -294,10 +320,21 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
     uint32_t gpu = tsr_lane_rank(lane);
     unmarked_ns[gpu] += asked.ns[gpu];
     bool due = unmarked_ns[gpu] >= MARKS_PER_LEAD * (double)tsr_options()->lead;
-    if (!(due || cuts) || !tsr_automatic_may_leave())
+    if (!(due || cuts || pulled_often) || !tsr_automatic_may_leave())
         return false;
     unmarked_ns[gpu] = 0;
     return true;
+}
+
+/* Of whom it reads what its GPU does not have. */
+static void note_pulled_locked(uint32_t gpu)
+{
+    for (uint32_t i = 0; i < asked.part_count; i++) {
+        const struct recent *writer = recent_of(asked.parts[i].writer);
+        if (!(asked.parts[i].holders >> gpu & 1) && writer->ticket == asked.parts[i].writer && writer->shape)
+            tsr_class_pulled(writer->shape);
+    }
+    tsr_class_given(&class);
 }
 
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
@@ -310,7 +347,8 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     samples = gpu == HOME && is_due_locked(HOME);
     if (ticket)
-        *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->figures.launches};
+        *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->figures.launches, .shape = class.shape};
+    note_pulled_locked(gpu);
     if (tsr_plan_is_there)
         tsr_plan_went(gpu, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
     tsr_sharing_give(&state->samples.sharing[gpu], asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
@@ -383,7 +421,7 @@ void tsr_automatic_waits_not(void)
 /* The calling thread has waited for it since wait_began_ns; in virtual time until then. */
 static void end_wait_locked(uint64_t ticket, double until_ns)
 {
-    tsr_samples_look(&state->samples);
+    tsr_samples_poll(&state->samples);
     tsr_host_time_waited(until_ns);
     if (ticket)
         tsr_place_waited(&state->place, ticket, wait_began_ns, tsr_host_time_ns());
@@ -477,6 +515,27 @@ static void start_place(const struct tsr_session *session)
         state->place.credit_ns[gpu] = CREDIT_NS;
 }
 
+/* Bytes of memory per unit of time; 0: nobody knows. */
+static double bandwidth(const struct tsr_session *session, uint32_t gpu)
+{
+    int clock = 0, bits = 0;
+    CUdevice device = tsr_gpu_device(tsr_session_gpu(session, gpu));
+    bool known = device >= 0 &&
+                 tsr_real.cuDeviceGetAttribute(&clock, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device) == CUDA_SUCCESS &&
+                 tsr_real.cuDeviceGetAttribute(&bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, device) == CUDA_SUCCESS;
+    return known ? (double)clock * (double)bits : 0;
+}
+
+/* Most kernels wait for memory. Where streams share a GPU, it can take long until a launch is measured alone. */
+static void guess_speeds(const struct tsr_session *session)
+{
+    double home = bandwidth(session, HOME);
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++) {
+        double there = bandwidth(session, gpu);
+        state->samples.classes.guess[gpu] = home > 0 && there > 0 ? (float)(home / there) : 0;
+    }
+}
+
 void tsr_automatic_start(const struct tsr_session *session, bool emulated)
 {
     const struct tsr_policy *policy = session->policy;
@@ -485,11 +544,13 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     free(state); /* a parent process' */
     state = asks && tsr_order_by_data && session->lane_count ? calloc(1, sizeof *state) : NULL;
     tsr_automatic_is_on = state != NULL;
+    tsr_staging_is_wanted = tsr_options()->stage == STAGE_ALL || (tsr_options()->stage && state);
     if (!state)
         return;
     tsr_schedule_report_init();
     tsr_host_time_init(emulated);
     tsr_samples_init(&state->samples, emulated);
     start_place(session);
+    guess_speeds(session);
     tsr_plan_start(session);
 }

@@ -54,6 +54,12 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket);
 /* Whether launches like it may go elsewhere now; it has been chosen that this one does not. */
 bool tsr_automatic_may_leave(void);
 
+/*
+ * Whether pulls for work that no rule placed (placed), or one did, may be staged (memory/staging.h): not if the chosen GPU has nothing else to do until
+ * it can pull, which is sooner done in one step; nor under a plan, which counts on that.
+ */
+bool tsr_automatic_stages(bool placed);
+
 /* Whether others are to be able to come after it, and not after what its GPU is given next: now and then. */
 bool tsr_automatic_marks(const struct tsr_lane_client *lane);
 

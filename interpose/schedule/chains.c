@@ -50,6 +50,15 @@ static struct tsr_place_history *history_at(const struct tsr_place *place, uint6
     return (struct tsr_place_history *)&place->histories[(key >> 40) % TSR_PLACE_HISTORIES];
 }
 
+/* A new one in the place of another, if it must be. */
+static struct tsr_place_history *history_of(const struct tsr_place *place, uint64_t key)
+{
+    struct tsr_place_history *history = history_at(place, key);
+    if (history->key != key)
+        *history = (struct tsr_place_history){.key = key};
+    return history;
+}
+
 const struct tsr_place_history *tsr_chain_history(const struct tsr_place *place, const struct tsr_place_launch *launch,
                                                   const struct tsr_chain_readers *of)
 {
@@ -73,9 +82,8 @@ static void grow(const struct tsr_place *place, const struct tsr_place_chain *ch
 static void join(const struct tsr_place *place, struct tsr_place_chain *chain, uint64_t into)
 {
     struct tsr_place_chain *to = chain_at(place, into);
-    struct tsr_place_history *history = history_at(place, chain->key);
-    if (history->key != chain->key)
-        *history = (struct tsr_place_history){.key = chain->key};
+    struct tsr_place_history *history = history_of(place, chain->key);
+    history->joins = true;
     history->work_ns *= HISTORY_FADES;
     history->bytes *= HISTORY_FADES;
     history->returns = root_of(place, chain->beside) == into;
@@ -83,6 +91,14 @@ static void join(const struct tsr_place *place, struct tsr_place_chain *chain, u
     if (to)
         to->work_ns += chain->work_ns;
     chain->into = into;
+}
+
+/* What was seen before fades whenever a chain is joined; where none is, whenever one begins. */
+static void open_history(const struct tsr_place *place, uint64_t key)
+{
+    struct tsr_place_history *history = history_of(place, key);
+    if (!history->joins)
+        history->work_ns *= HISTORY_FADES;
 }
 
 /* A launch of the chain reads them. */
@@ -107,9 +123,11 @@ void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *laun
     const struct tsr_place_known *last = of->known[TSR_PLACE_PARTS];
     uint64_t number = goes_on_with(place, launch, of);
     if (!number) {
+        uint64_t key = key_of(launch, of);
         number = ++place->chain_count;
-        place->chains[number % TSR_PLACE_CHAINS] = (struct tsr_place_chain){
-            .number = number, .beside = last ? root_of(place, last->chain) : 0, .key = key_of(launch, of)};
+        place->chains[number % TSR_PLACE_CHAINS] =
+            (struct tsr_place_chain){.number = number, .beside = last ? root_of(place, last->chain) : 0, .key = key};
+        open_history(place, key);
     }
     for (uint32_t i = 0; i < launch->part_count; i++)
         if (of->known[i])

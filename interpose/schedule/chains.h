@@ -1,12 +1,12 @@
 /*
- * How the launches of a program hang together by their data: chains that branch and meet. Pure, a part of the rule (tessera/place.h).
+ * How the launches of a program depend on each other by their data: chains that branch and join. Pure, a part of the rule (tessera/place.h).
  *
  * A launch goes on with the chain of what it is the first to read. One that is the first to read nothing opens a chain: nothing that it
- * reads is fresh, or others have read it before (it branches off). Where chains meet, younger ones are joined into the oldest.
+ * reads is fresh, or others have read it before (it branches off). Where chains join, younger ones are joined into the oldest.
  *
  * Programs repeat themselves: what a chain was like when it was joined (its work, the bytes that others read of it, whether it was joined
  * into the chain of the launch before its first one) is the *history* of launches that open a chain in the same place, which is
- * what they and the launches before them in their streams have in common. Of what was never joined nothing is said.
+ * what they and the launches before them in their streams have in common. Of what was never joined only the work is known.
  */
 #ifndef TSR_SCHEDULE_CHAINS_H
 #define TSR_SCHEDULE_CHAINS_H

@@ -3,10 +3,14 @@
 
 #include <stddef.h>
 
+#define LATELY 64u /* launches, after which earlier ones count half */
+#define OFTEN 4u   /* pulled: one of so many, or more */
 #define ALWAYS 4u            /* samples that come first */
-#define RAREST 1024u         /* then each power of two, and from this one on one of so many; a power of two */
 #define WEIGHT 0.25f         /* of a new sample, once there are some, */
 #define WEIGHT_LESS 0.5f     /* and of one that took less: nothing makes a launch shorter than it is, and much interrupts it */
+#define LONGER 1.25f         /* times as long as known: what comes next is a sample, too, */
+#define IN_A_ROW 3u          /* and so many of these are believed: the GPU has become slower */
+#define DOUBTED 16u          /* one of so many is a sample at least while GPUs differ in a class by more than they do otherwise */
 #define MOST_TIMES 2.0f      /* that a sample may be of what was known */
 #define MOST_SCALE 16.0f     /* by which a function's other shapes are trusted */
 #define LEAST_NS 2000.0      /* of what nothing is known */
@@ -60,21 +64,42 @@ struct tsr_class_of tsr_class_find(struct tsr_classes *classes, uint64_t functio
     return of;
 }
 
-bool tsr_class_is_due(const struct tsr_class_of *of, uint32_t gpu)
+static float speed_of(const struct tsr_classes *classes, uint32_t gpu)
+{
+    float speed = load(&classes->speed[gpu]);
+    if (speed <= 0)
+        speed = classes->guess[gpu];
+    return speed > 0 ? speed : 1;
+}
+
+/*
+ * On another GPU it takes a time that does not go with how the two compare: one of them is out of date, or what launches take depends on their data. The
+ * rule would give all of them to one GPU.
+ */
+static bool is_doubted(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpu)
+{
+    float ns = load(&entry->ns[gpu]) / speed_of(classes, gpu);
+    for (uint32_t other = 0; other < TSR_GPUS && ns > 0; other++) {
+        float there = load(&entry->ns[other]) / speed_of(classes, other);
+        if (there > LONGER * ns || (there > 0 && ns > LONGER * there))
+            return true;
+    }
+    return false;
+}
+
+bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint32_t rarest)
 {
     struct tsr_class *counted = of->shape ? of->shape : of->function;
     if (!counted)
         return false;
     uint32_t launches = __atomic_load_n(&counted->launches[gpu], __ATOMIC_RELAXED);
     __atomic_store_n(&counted->launches[gpu], launches + 1, __ATOMIC_RELAXED);
-    uint32_t period = launches < RAREST ? launches : RAREST;
-    return launches < ALWAYS || ((period & (period - 1)) == 0 && launches % period == 0);
-}
-
-static float speed_of(const struct tsr_classes *classes, uint32_t gpu)
-{
-    float speed = load(&classes->speed[gpu]);
-    return speed > 0 ? speed : 1;
+    if (launches < ALWAYS || __atomic_load_n(&counted->longer[gpu], __ATOMIC_RELAXED))
+        return true;
+    if (launches % DOUBTED == 0 && is_doubted(classes, counted, gpu))
+        return true;
+    uint32_t period = launches < rarest ? launches : rarest;
+    return (period & (period - 1)) == 0 && launches % period == 0;
 }
 
 /* As measured there, or elsewhere; 0: nowhere. */
@@ -87,6 +112,25 @@ static float known_ns(const struct tsr_classes *classes, const struct tsr_class 
             return ns * speed_of(classes, gpu) / speed_of(classes, other);
     }
     return ns;
+}
+
+void tsr_class_given(const struct tsr_class_of *of)
+{
+    struct tsr_class *shape = of->shape;
+    if (!shape || ++shape->given < LATELY)
+        return;
+    shape->given /= 2;
+    shape->pulled /= 2;
+}
+
+void tsr_class_pulled(struct tsr_class *shape)
+{
+    shape->pulled++;
+}
+
+bool tsr_class_is_pulled(const struct tsr_class_of *of)
+{
+    return of->shape && of->shape->pulled && of->shape->pulled * OFTEN >= of->shape->given;
 }
 
 double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint64_t bytes)
@@ -108,6 +152,26 @@ static void blend(float *value, float now, uint32_t samples)
         store(value, now);
     else if (samples >= ALWAYS)
         store(value, old + (now < old ? WEIGHT_LESS : WEIGHT) * ((now < MOST_TIMES * old ? now : MOST_TIMES * old) - old));
+}
+
+/* Of samples in a row that are longer than what is known the shortest is believed. */
+static bool is_longer(struct tsr_class *entry, uint32_t gpu, float now, uint32_t samples)
+{
+    float known = load(&entry->ns[gpu]);
+    uint32_t longer = __atomic_load_n(&entry->longer[gpu], __ATOMIC_RELAXED);
+    if (samples < ALWAYS || now < LONGER * (longer ? load(&entry->before_ns[gpu]) : known)) {
+        __atomic_store_n(&entry->longer[gpu], 0, __ATOMIC_RELAXED);
+        return false;
+    }
+    if (!longer)
+        store(&entry->before_ns[gpu], known);
+    if (!longer || now < load(&entry->longer_ns[gpu]))
+        store(&entry->longer_ns[gpu], now);
+    bool is_believed = ++longer == IN_A_ROW;
+    __atomic_store_n(&entry->longer[gpu], is_believed ? 0 : longer, __ATOMIC_RELAXED);
+    if (is_believed)
+        store(&entry->ns[gpu], load(&entry->longer_ns[gpu]));
+    return is_believed;
 }
 
 /* How the GPU compares with the first one that the class is known on. */
@@ -138,6 +202,8 @@ void tsr_class_bound(struct tsr_classes *classes, const struct tsr_class_of *of,
     if (of->function && __atomic_load_n(&of->function->threads, __ATOMIC_RELAXED) == of->threads)
         lower(classes, of->function, gpu, now);
     lower(classes, of->shape, gpu, now);
+    if (of->shape) /* nothing is in a row any more */
+        __atomic_store_n(&of->shape->longer[gpu], 0, __ATOMIC_RELAXED);
 }
 
 void tsr_class_report(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns)
@@ -150,7 +216,8 @@ void tsr_class_report(struct tsr_classes *classes, const struct tsr_class_of *of
     if (!of->shape)
         return;
     uint32_t samples = __atomic_load_n(&of->shape->samples[gpu], __ATOMIC_RELAXED);
-    blend(&of->shape->ns[gpu], now, samples);
+    if (!is_longer(of->shape, gpu, now, samples))
+        blend(&of->shape->ns[gpu], now, samples);
     __atomic_store_n(&of->shape->samples[gpu], samples + 1, __ATOMIC_RELAXED);
     if (samples >= 2)
         compare(classes, of->shape, gpu);

@@ -20,17 +20,21 @@
 #define TSR_CLASS_PROBES 16u
 
 struct tsr_class {
-    uint64_t key;                /* atomic; 0: free */
-    uint32_t threads;            /* of its grid, at most 2^32 - 1; its first launch's */
-    uint32_t launches[TSR_GPUS]; /* relaxed */
-    uint32_t samples[TSR_GPUS];  /* relaxed */
-    float ns[TSR_GPUS];          /* relaxed */
+    uint64_t key;                                   /* atomic; 0: free */
+    uint32_t threads;                               /* of its grid, at most 2^32 - 1; its first launch's */
+    uint32_t launches[TSR_GPUS];                    /* relaxed */
+    uint32_t samples[TSR_GPUS];                     /* relaxed */
+    float ns[TSR_GPUS];                             /* relaxed */
+    uint32_t longer[TSR_GPUS];                      /* relaxed; samples in a row that took longer than what was known */
+    uint32_t given, pulled;                         /* relaxed; launches lately, and those whose results another GPU pulled */
+    float before_ns[TSR_GPUS], longer_ns[TSR_GPUS]; /* relaxed; where there are some: that, and the shortest of them */
 };
 
 struct tsr_classes {
     float
         speed[TSR_GPUS]; /* relaxed; times on the GPU over those on the first that has one, of the same classes; 0: not known */
-    uint32_t used;       /* atomic */
+    float guess[TSR_GPUS];                 /* constant; the same, before any was measured; 0: alike */
+    uint32_t used;                         /* atomic */
     struct tsr_class entries[TSR_CLASSES]; /* of shapes, and of functions as a whole */
 };
 
@@ -44,8 +48,14 @@ struct tsr_class_of {
 struct tsr_class_of tsr_class_find(struct tsr_classes *classes, uint64_t function, const uint32_t grid[3],
                                    const uint32_t block[3], uint32_t shared_bytes);
 
-/* Counts a launch on the GPU. Whether it is to be a sample. */
-bool tsr_class_is_due(const struct tsr_class_of *of, uint32_t gpu);
+/* Counts a launch on the GPU. Whether it is to be a sample. rarest: one of so many is at least; a power of two. */
+bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint32_t rarest);
+
+/* A launch is given to a GPU; another GPU pulls what one has written. */
+void tsr_class_given(const struct tsr_class_of *of);
+void tsr_class_pulled(struct tsr_class *shape);
+/* Whether results of many of the launches are pulled. */
+bool tsr_class_is_pulled(const struct tsr_class_of *of);
 
 /* A launch that touches so many bytes. */
 double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint64_t bytes);

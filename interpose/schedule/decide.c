@@ -141,23 +141,23 @@ static bool candidates_of(struct tsr_function_record *function, const struct tsr
 
 /*
  * Where the first candidate has no condition on a launch, or there is no candidate, all launches have the same rule: its number + 2, or 1 for
- * none, in the lower half of `settled`, below the generation.
+ * none, in the lower half of `cached_rule`, below the generation.
  */
-static void settle(struct tsr_function_record *function, const struct tsr_rules *rules,
-                   const uint64_t candidates[TSR_RULES_WORDS])
+static void cache_rule(struct tsr_function_record *function, const struct tsr_rules *rules,
+                       const uint64_t candidates[TSR_RULES_WORDS])
 {
     uint32_t word = 0;
     while (word < TSR_RULES_WORDS && !candidates[word])
         word++;
     uint32_t number = word < TSR_RULES_WORDS ? 64 * word + (uint32_t)__builtin_ctzll(candidates[word]) : UINT32_MAX;
     if (number == UINT32_MAX || !rules->rules[number].per_launch)
-        __atomic_store_n(&function->decide.settled, (uint64_t)rules->generation << 32 | (number + 2), __ATOMIC_RELAXED);
+        __atomic_store_n(&function->decide.cached_rule, (uint64_t)rules->generation << 32 | (number + 2), __ATOMIC_RELAXED);
 }
 
-/* False: it is not settled. */
-static bool settled(const struct tsr_function_record *function, const struct tsr_rules *rules, const struct tsr_rule **rule)
+/* False: it depends on the launch, or nobody has found it under these rules. */
+static bool is_cached(const struct tsr_function_record *function, const struct tsr_rules *rules, const struct tsr_rule **rule)
 {
-    uint64_t found = __atomic_load_n(&function->decide.settled, __ATOMIC_RELAXED);
+    uint64_t found = __atomic_load_n(&function->decide.cached_rule, __ATOMIC_RELAXED);
     uint32_t number = (uint32_t)found;
     if (found >> 32 != rules->generation || number == 0)
         return false;
@@ -235,7 +235,7 @@ static const struct tsr_rule *find_rule(struct tsr_function_record *function, co
     bool numbered = is_numbered(rules, candidates);
     uint64_t number = numbered ? __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED) : 0;
     if (!numbered) /* else the number goes on, whichever rule holds */
-        settle(function, rules, candidates);
+        cache_rule(function, rules, candidates);
     return choose(rules, candidates, function, launch, number);
 }
 
@@ -260,7 +260,7 @@ struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_
         return decision;
     const struct tsr_rule *rule;
     bool first = false;
-    if (!settled(function, rules, &rule))
+    if (!is_cached(function, rules, &rule))
         rule = find_rule(function, rules, launch, &first);
     if (rule)
         count_rule(session, rules, rule);

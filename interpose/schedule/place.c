@@ -20,6 +20,9 @@
 #define PACE_WEIGHT 0.3
 #define SURE 0.1 /* share of the work that predictions may err by for other reasons */
 #define SLOWEST 4.0
+#define WORK_FADES 0.9995 /* what GPUs' times were before, at each launch */
+#define CHAIN_LEAD 0.25   /* of the work of chains that nobody joins, if that is less than the lead, between GPUs that are not alike */
+#define ALIKE 1.25 /* as many times as long take the same launches */
 
 _Static_assert(TSR_PLACE_TIMELINES == sizeof((struct tsr_place *)0)->timelines / sizeof(struct tsr_place_timeline),
                "timelines");
@@ -47,6 +50,7 @@ struct question {
     const struct tsr_place_timeline *timeline;
     const struct tsr_place_launch *launch;
     const struct tsr_place_history *history; /* of a chain that it opens; NULL: not known, or none */
+    double rest_ns[TSR_GPUS];                /* what is expected of that chain after the launch */
     double now_ns, after_ns;
     bool constants; /* count */
     uint32_t count, last;
@@ -164,13 +168,20 @@ static uint32_t worth_a_look(const struct question *question, uint32_t allowed)
     return allowed == some ? some : some | 1u << best_fit(question, allowed & ~some);
 }
 
+/* With the chain that it opens. */
+static double chain_end(const struct question *question, uint32_t gpu, double finish_ns)
+{
+    return finish_ns + question->rest_ns[gpu];
+}
+
 /* What it leaves could be back home before one GPU would be done with it. */
 static bool is_home_in_time(const struct question *question, uint32_t gpu, double finish_ns)
 {
     const struct tsr_place_options *options = &question->place->options;
+    double single_ns = question->timeline->single_ns + question->rest_ns[options->home];
     const struct tsr_place_link *link = &options->links[gpu][options->home];
     double back_ns = link->fence_ns + link->copy_ns + (double)question->launch->written * link->ns_per_byte;
-    return !options->careful || gpu == options->home || finish_ns + back_ns <= question->timeline->single_ns;
+    return !options->careful || gpu == options->home || chain_end(question, gpu, finish_ns) + back_ns <= single_ns;
 }
 
 /* The GPU where it belongs. */
@@ -182,25 +193,42 @@ static uint32_t own_of(const struct question *question, const struct option opti
     for (uint32_t left = gpus; left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
         const struct option *other = &options[gpu], *best = &options[own];
-        if (other->missing < best->missing ||
-            (other->missing == best->missing && own != question->last && other->finish_ns < best->finish_ns))
+        bool earlier = chain_end(question, gpu, other->finish_ns) < chain_end(question, own, best->finish_ns);
+        if (other->missing < best->missing || (other->missing == best->missing && own != question->last && earlier))
             own = gpu;
     }
     return own;
+}
+
+/* What is measured of GPUs that are alike differs a little, too. */
+static bool are_alike(const struct tsr_place *place, uint32_t a, uint32_t b)
+{
+    return place->work_ns[a] <= ALIKE * place->work_ns[b] && place->work_ns[b] <= ALIKE * place->work_ns[a];
+}
+
+/* By which a launch must end earlier on the GPU than on its own. Where all GPUs are alike, leads of a chain's length would only scatter small chains. */
+static double lead_to(const struct question *question, uint32_t gpu, uint32_t own)
+{
+    double lead_ns = question->place->options.lead_ns;
+    if (!question->history || question->history->joins || question->count || are_alike(question->place, gpu, own))
+        return lead_ns;
+    double chain_ns = CHAIN_LEAD * (double)question->history->work_ns;
+    return chain_ns < lead_ns ? chain_ns : lead_ns;
 }
 
 static double score_of(const struct question *question, const struct option *option, uint32_t gpu, uint32_t own)
 {
     const struct tsr_place_options *options = &question->place->options;
     double most_ns = GAP_LEADS * options->lead_ns, gap_ns = option->gap_ns < most_ns ? option->gap_ns : most_ns;
-    double score = option->finish_ns + ROUND_TRIP * option->pull_ns + GAP_WEIGHT * gap_ns;
-    return gpu == own ? score : score + 2 * options->links[own][gpu].fence_ns + options->lead_ns;
+    double score = chain_end(question, gpu, option->finish_ns) + ROUND_TRIP * option->pull_ns + GAP_WEIGHT * gap_ns;
+    return gpu == own ? score : score + 2 * options->links[own][gpu].fence_ns + lead_to(question, gpu, own);
 }
 
 /* It opens a chain that was soon joined, whenever it was: torn off, it gains no more than its own work. */
 static bool is_short(const struct question *question)
 {
-    return question->history && (double)question->history->work_ns < question->place->options.lead_ns;
+    return question->history && question->history->joins &&
+           (double)question->history->work_ns < question->place->options.lead_ns;
 }
 
 /* Its own GPU, and those for which it may leave it: the chain's work is worth its results' return trip. */
@@ -250,7 +278,7 @@ static bool stays_where_it_is(const struct question *question, uint32_t allowed,
     for (uint32_t left = allowed & ~(1u << own); left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
         double finish_ns = later(timeline->free_ns[gpu], least_ns) + question->launch->ns[gpu];
-        if (finish_ns + 2 * options->links[own][gpu].fence_ns + options->lead_ns <= score)
+        if (chain_end(question, gpu, finish_ns) + 2 * options->links[own][gpu].fence_ns + lead_to(question, gpu, own) <= score)
             return false;
     }
     return is_home_in_time(question, own, there->finish_ns);
@@ -273,12 +301,12 @@ static uint32_t choose(const struct question *question, uint32_t strategy, uint3
     }
     for (uint32_t left = gpus; left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
-        double finish_ns = options[gpu].finish_ns;
-        if (earliest == TSR_GPUS || finish_ns < options[earliest].finish_ns)
+        double finish_ns = options[gpu].finish_ns, chain_ns = chain_end(question, gpu, finish_ns);
+        if (earliest == TSR_GPUS || chain_ns < chain_end(question, earliest, options[earliest].finish_ns))
             earliest = gpu;
         if (!is_home_in_time(question, gpu, finish_ns))
             continue;
-        double score = strategy == TSR_PLACE_STAY ? score_of(question, &options[gpu], gpu, own) : finish_ns;
+        double score = strategy == TSR_PLACE_STAY ? score_of(question, &options[gpu], gpu, own) : chain_ns;
         if (best == TSR_GPUS || score < best_score)
             best = gpu, best_score = score;
     }
@@ -424,6 +452,17 @@ static void advance(struct tsr_place *place, const struct question *question, ui
     own->gpu[number] = (uint8_t)gpu;
 }
 
+/* As the chain before it that began in the same place, by how the GPUs compare. */
+static void expect_rest(struct question *question, const struct tsr_place *place, const struct tsr_place_launch *launch)
+{
+    uint32_t home = place->options.home;
+    double rest_ns = question->history ? (double)question->history->work_ns - launch->ns[home] : 0;
+    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++) {
+        double slower = are_alike(place, gpu, home) ? 1 : place->work_ns[gpu] / place->work_ns[home];
+        question->rest_ns[gpu] = rest_ns > 0 ? rest_ns * slower : 0;
+    }
+}
+
 /* It comes to the timeline. */
 static void begin(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t number,
                   struct tsr_place_known *const known[])
@@ -443,6 +482,7 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     look_up(place, launch, known);
     struct question question;
     question.history = tsr_chain_history(place, launch, &readers);
+    expect_rest(&question, place, launch);
     for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
         if (!(place->options.strategies >> strategy & 1))
             continue;
@@ -455,6 +495,7 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     choice->start_ns = option.start_ns;
     choice->finish_ns = option.finish_ns;
     choice->copies = option.copies;
+    choice->idles = option.gap_ns > option.pull_ns;
     choice->version = ++place->version;
     uint32_t wanted = choice->own.gpu[place->strategy];
     bool earning = choice->gpu == home && wanted != home;
@@ -483,6 +524,8 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     advance(place, &question, TSR_PLACE_ACTUAL, gpu, &option, known, &choice->own);
     if (gpu != home && launch->constants[gpu])
         pay(place, launch, gpu);
+    for (uint32_t each = 0; each < place->options.gpus; each++)
+        place->work_ns[each] = place->work_ns[each] * WORK_FADES + launch->ns[each];
     place->given_ns += launch->ns[gpu];
     place->given_away |= gpu != home;
     tsr_chain_take(place, launch, &readers, &choice->own);

@@ -11,7 +11,6 @@
 #include "base/options.h"
 #include "base/os.h"
 #include "lane/lane_client.h"
-#include "memory/staging.h"
 #include "object/registry.h"
 #include "object/session.h"
 #include "schedule/automatic.h"
@@ -129,22 +128,23 @@ static uint16_t look_up(const struct tsr_plan_asked *asked)
     return function != NEVER ? note_shape(asked, function) : found;
 }
 
-static void adopt(uint32_t generation)
+static void adopt(uint32_t generation, double now_ns)
 {
-    const struct tsr_plan *shared = state->shared;
+    struct tsr_plan *shared = state->shared;
     state->index.table = shared->tables[generation % 2];
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&shared->generation, __ATOMIC_RELAXED) != generation)
         return; /* it was replaced meanwhile: the next launch looks again */
     if (state->generation)
-        count(&state->shared->counts.swaps);
+        count(&shared->counts.swaps);
+    __atomic_store(&shared->followed_ns, &now_ns, __ATOMIC_RELAXED);
     state->generation = generation;
     state->is_sound = tsr_plan_index_make(&state->index);
     state->dealt = 0;
     memset(state->dealt_to, 0, sizeof state->dealt_to);
     memset(state->number_of, 0, sizeof state->number_of);
     memset(state->shapes, 0, sizeof state->shapes);
-    __atomic_store_n(&state->shared->shape_count, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&shared->shape_count, 0, __ATOMIC_RELEASE);
 }
 
 static uint32_t in_flight(double now_ns)
@@ -217,7 +217,7 @@ uint32_t tsr_plan_gpu(const struct tsr_plan_asked *asked)
     wanted = TSR_PLAN_NO_GPU;
     uint32_t generation = __atomic_load_n(&state->shared->generation, __ATOMIC_ACQUIRE);
     if (__builtin_expect(generation != state->generation, 0))
-        adopt(generation);
+        adopt(generation, asked->now_ns);
     if (!state->is_sound || generation != state->generation || !asked->shape)
         return TSR_PLAN_NO_GPU;
     follow_generation();
@@ -234,6 +234,11 @@ uint32_t tsr_plan_gpu(const struct tsr_plan_asked *asked)
     return wanted;
 }
 
+bool tsr_plan_adapts(void)
+{
+    return tsr_plan_is_there && state->shared->adapts;
+}
+
 void tsr_plan_went(uint32_t gpu, double finish_ns)
 {
     if (follower.has_request)
@@ -243,23 +248,24 @@ void tsr_plan_went(uint32_t gpu, double finish_ns)
     wanted = TSR_PLAN_NO_GPU;
 }
 
-static void tell_times(float *to, const struct tsr_class *of)
+static void report_times(float *to, const struct tsr_class *of)
 {
     for (uint32_t gpu = 0; of && gpu < state->gpus; gpu++)
         __atomic_store(&to[state->numbers[gpu]], &of->ns[gpu], __ATOMIC_RELAXED);
 }
 
-void tsr_plan_tell(double now_ns)
+void tsr_plan_report(double start_ns, double now_ns)
 {
     struct tsr_plan *shared = state->shared;
     uint32_t lost = 0;
     for (uint32_t i = 0; state->is_sound && i < state->index.table.class_count; i++)
-        tell_times(shared->observed_ns[i], state->shapes[i]);
+        report_times(shared->observed_ns[i], state->shapes[i]);
     for (uint32_t i = 0; i < shared->shape_count && i < SHAPES; i++)
-        tell_times(shared->shapes[i].ns, state->other_shapes[i]);
+        report_times(shared->shapes[i].ns, state->other_shapes[i]);
     for (uint32_t rank = 1; rank < state->gpus; rank++)
         lost |= (uint32_t)tsr_lane_is_lost(state->session->lanes[rank - 1]) << state->numbers[rank];
     __atomic_store_n(&shared->lost, lost, __ATOMIC_RELAXED);
+    __atomic_store(&shared->start_ns, &start_ns, __ATOMIC_RELAXED);
     __atomic_store(&shared->now_ns, &now_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&shared->observed_generation, state->generation, __ATOMIC_RELEASE);
 }
@@ -290,7 +296,6 @@ void tsr_plan_start(const struct tsr_session *session)
     free(state); /* a parent process' */
     state = shared ? calloc(1, sizeof *state) : NULL;
     tsr_plan_is_there = state != NULL;
-    tsr_staging_is_wanted = !tsr_plan_is_there; /* a plan counts on pulls in one step */
     if (!state)
         return;
     state->shared = shared;

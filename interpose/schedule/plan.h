@@ -37,8 +37,10 @@ extern bool tsr_plan_is_there __attribute__((visibility("hidden")));
 uint32_t tsr_plan_gpu(const struct tsr_plan_asked *asked);
 /* It went to the GPU with the rank, and is expected to end then. */
 void tsr_plan_went(uint32_t gpu, double finish_ns);
-/* What launches took, and which executors are lost, is told to the control plane, now and then. */
-void tsr_plan_tell(double now_ns);
+/* Whether the plan may be replaced because of what launches take. */
+bool tsr_plan_adapts(void);
+/* What launches took, and which executors are lost, is reported to the control plane, now and then. start_ns: when there was the first launch. */
+void tsr_plan_report(double start_ns, double now_ns);
 
 /* A process' session begins. */
 void tsr_plan_start(const struct tsr_session *session);

@@ -47,7 +47,7 @@ struct tsr_rules {
     bool numbers;                       /* one asks for a launch's number: */
     uint64_t numbered[TSR_RULES_WORDS]; /* set of those that do */
     uint32_t text_bytes;
-    char *text; /* behind the rules */
+    char *text; /* after the rules */
     struct tsr_rule rules[];
 };
 

@@ -5,6 +5,7 @@
 #include "object/session.h"
 
 #define HOME 0u /* rank */
+#define LEAST_NS 100.0 /* of a launch: what is shorter was not between the events */
 
 void tsr_samples_init(struct tsr_samples *samples, bool emulated)
 {
@@ -21,6 +22,8 @@ static struct tsr_lane_time *answer_of(const struct tsr_lane_client *lane, uint3
 /* Work of other streams that came later may have run beside it, too. */
 static void report(struct tsr_samples *samples, const struct tsr_sample_of *of, uint32_t gpu, double ns)
 {
+    if (ns < LEAST_NS)
+        return;
     if (of->shared || of->turns != samples->sharing[gpu].turns)
         tsr_class_bound(&samples->classes, &of->class, gpu, ns);
     else
@@ -34,7 +37,7 @@ static struct tsr_sample_of begun(const struct tsr_samples *samples, const struc
         .class = *class, .turns = tsr_sharing_turns(&samples->sharing[gpu], stream), .shared = shared};
 }
 
-static void look_away(struct tsr_samples *samples, uint32_t number)
+static void poll_away(struct tsr_samples *samples, uint32_t number)
 {
     const struct tsr_lane_client *lane = tsr_session()->lanes[number];
     for (uint32_t i = 0; i < TSR_LANE_TIMES_PLACED; i++) {
@@ -51,7 +54,7 @@ static void look_away(struct tsr_samples *samples, uint32_t number)
     }
 }
 
-static void look_home(struct tsr_samples *samples)
+static void poll_home(struct tsr_samples *samples)
 {
     for (uint32_t i = 0; i < TSR_SAMPLES && samples->under_way; i++) {
         struct tsr_sample *one = &samples->home[i];
@@ -67,12 +70,12 @@ static void look_home(struct tsr_samples *samples)
     }
 }
 
-void tsr_samples_look(struct tsr_samples *samples)
+void tsr_samples_poll(struct tsr_samples *samples)
 {
     for (uint32_t number = 0; number < tsr_session()->lane_count; number++)
         if (samples->under_way_away[number])
-            look_away(samples, number);
-    look_home(samples);
+            poll_away(samples, number);
+    poll_home(samples);
 }
 
 uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,

@@ -54,7 +54,7 @@ struct tsr_samples {
 void tsr_samples_init(struct tsr_samples *samples, bool emulated);
 
 /* Reports those that are done to their classes. */
-void tsr_samples_look(struct tsr_samples *samples);
+void tsr_samples_poll(struct tsr_samples *samples);
 
 /* For the record of a launch that goes there (tessera/lane.h), whose class is due (classes.h); 0: its time is not taken. */
 uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,

@@ -72,7 +72,7 @@ static void remember(CUgraphExec exec, CUgraph graph)
 }
 
 /* What follows an instantiation. */
-#define MADE(flags) result == CUDA_SUCCESS ? tsr_instance_note(*phGraphExec, hGraph, flags) : (void)0
+#define MADE(flags) result == CUDA_SUCCESS ? tsr_instance_created(*phGraphExec, hGraph, flags) : (void)0
 
 /* How graphs are instantiated and changed: the driver's function, then what it has made of which graph. */
 #define CHANGES(symbol, parameters, arguments, exec, note)                                                                           \

@@ -29,6 +29,7 @@ static struct tsr_copies_use use_of(struct tsr_launch *launch, const struct tsr_
                                    .stream = launch->stream,
                                    .lane = lane,
                                    .proof = proof,
+                                   .stages = tsr_automatic_stages(launch->automatic),
                                    .after = same_stream ? 0 : instance->ticket, /* launches of a graph come one after another */
                                    .ticket = &launch->ticket};
 }
@@ -88,7 +89,7 @@ static bool stays(const struct tsr_launch *launch, const struct tsr_instance *in
     bool stays = instance->reason != TSR_REASON_NONE;
     for (uint32_t i = 0; i < launch->session->lane_count && !stays; i++)
         stays = instance->mirrors[i].refused ||
-                (instance->mirrors[i].reason && tsr_instance_same_stamp(&instance->mirrors[i].looked, &now));
+                (instance->mirrors[i].reason && tsr_instance_same_stamp(&instance->mirrors[i].examined, &now));
     return stays;
 }
 
@@ -107,7 +108,7 @@ static void place(struct tsr_launch *launch, const struct tsr_instance *instance
 {
     uint32_t grid[3] = {(uint32_t)instance->nodes.all.count, 1, 1}, block[3] = {1, 1, 1};
     struct tsr_automatic_launch automatic = {
-        .function = &instance->stands, .grid = grid, .block = block, .stream = launch->stream};
+        .function = &instance->as_function, .grid = grid, .block = block, .stream = launch->stream};
     if (!tsr_automatic_is_on)
         return;
     launch->automatic = true;
@@ -132,15 +133,15 @@ static struct tsr_decision decide(struct tsr_launch *launch, struct tsr_instance
     struct tsr_decide_launch asked = {
         .grid = launch->grid, .block = launch->block, .stream = launch->stream, .record = launch->place.stream, .graph = true};
     launch->decided = true;
-    return tsr_decide(launch->session, &instance->stands, &asked);
+    return tsr_decide(launch->session, &instance->as_function, &asked);
 }
 
-/* Before an executor is told of nodes: drivers refuse those whose memory the GPU does not have yet. */
+/* Before an executor is sent nodes: drivers refuse those whose memory the GPU does not have yet. */
 static CUresult prepare(struct tsr_launch *launch, const struct tsr_instance *instance, struct tsr_lane_client *lane)
 {
     struct tsr_copies_use use = use_of(launch, instance, lane, NULL);
-    bool told = instance->mirrors[tsr_lane_number(lane)].version == instance->version;
-    CUresult result = told || !instance->known ? CUDA_SUCCESS : tsr_copies_prepare(&use);
+    bool sent = instance->mirrors[tsr_lane_number(lane)].version == instance->version;
+    CUresult result = sent || !instance->known ? CUDA_SUCCESS : tsr_copies_prepare(&use);
     return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
 }
 
@@ -181,10 +182,10 @@ static bool enter_again(struct tsr_launch *launch, const struct tsr_instance *in
 {
     if (!may_repeat(launch, instance, NULL) || !tsr_order_enter_found(&launch->place, true, &launch->hold))
         return false;
-    bool stands = tsr_copies_repeat(&instance->proof, &launch->hold);
-    if (!stands)
+    bool is_valid = tsr_copies_repeat(&instance->proof, &launch->hold);
+    if (!is_valid)
         tsr_order_leave(&launch->hold);
-    return stands;
+    return is_valid;
 }
 
 static CUresult enter_known(struct tsr_launch *launch, struct tsr_instance *instance)
@@ -243,7 +244,7 @@ static void count(const struct tsr_launch *launch)
 static CUresult launch_part(struct tsr_launch *launch, struct tsr_instance *part, const struct tsr_decision *decision)
 {
     tsr_stream_place(launch->stream, &launch->place); /* coming after others may have moved it */
-    tsr_instance_look_locked(part, launch->stream, &launch->place);
+    tsr_instance_examine_locked(part, launch->stream, &launch->place);
     CUresult result = redirect_decided(launch, part, *decision);
     if (launch->taken)
         return result;
@@ -318,7 +319,7 @@ static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whol
                                  .stream = launch->stream,
                                  .gathered = launch->gathered,
                                  .session = launch->session,
-                                 .known = &part->stands,
+                                 .known = &part->as_function,
                                  .gpu = launch->session->policy->home,
                                  .decided = true};
         if (part->action.kind) {
@@ -338,7 +339,7 @@ static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whol
     return result;
 }
 
-/* One after the other in the stream. What is told of the launch in the end is what became of the last one. */
+/* One after the other in the stream. What is reported of the launch in the end is what became of the last one. */
 static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
 {
     CUresult result = follow_last(launch->stream, whole);
@@ -353,7 +354,7 @@ static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *who
 
 static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *instance)
 {
-    tsr_instance_look_locked(instance, launch->stream, &launch->place);
+    tsr_instance_examine_locked(instance, launch->stream, &launch->place);
     struct tsr_decision decision = decide(launch, instance);
     bool placed = decision.automatic && tsr_automatic_is_on;
     if ((placed || decision.lane) && tsr_parts_find_locked(instance, launch->stream, &launch->place, placed))
@@ -384,7 +385,7 @@ CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec)
             ask_late(launch);
         return tsr_copies_enter_all(launch->stream, false, &launch->hold);
     }
-    launch->known = &instance->stands;
+    launch->known = &instance->as_function;
     pthread_mutex_lock(&instance->lock);
     CUresult result = redirect_locked(launch, instance);
     if (result == CUDA_SUCCESS && !launch->taken && !instance->known && tsr_copies_matter())

@@ -30,11 +30,11 @@ static bool is_page_locked(void *host)
 
 TSR_REDIRECTED(cuMemcpyDtoHAsync_v2)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
-    struct tsr_readback told = {.waits = tsr_automatic_wait_begins};
+    struct tsr_readback readback = {.waits = tsr_automatic_wait_begins};
     CUstream named = tsr_stream_named(hStream, false);
     CUresult result;
-    if (tsr_readback(named, dstHost, srcDevice, ByteCount, &told, &result)) {
-        tsr_automatic_waited_for(told.ticket);
+    if (tsr_readback(named, dstHost, srcDevice, ByteCount, &readback, &result)) {
+        tsr_automatic_waited_for(readback.ticket);
         return result == CUDA_SUCCESS ? tsr_order_state() : result;
     }
     bool waits = tsr_automatic_is_on && !is_page_locked(dstHost);

@@ -52,7 +52,7 @@ static uint32_t attributes_begin(const struct tsr_gathered *gathered)
     return (gathered->bytes + 7) / 8 * 8;
 }
 
-/* Behind the parameters in the block, which the record then speaks of, too. */
+/* After the parameters in the block; the record then describes them, too. */
 static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t device, struct tsr_lane_record *record)
 {
     CUlaunchAttribute attributes[TSR_MOST_ATTRIBUTES];
@@ -67,9 +67,9 @@ static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t 
 }
 
 /* Why it stays home, of what is asked before anything is gathered. */
-static enum tsr_reason hindrance_of_request(const struct tsr_launch *launch, bool fit)
+static enum tsr_reason reason_of_request(const struct tsr_launch *launch, bool fit)
 {
-    enum tsr_reason reason = fit ? TSR_REASON_NONE : tsr_function_bound(launch->known);
+    enum tsr_reason reason = fit ? TSR_REASON_NONE : tsr_function_reason_unsent(launch->known);
     if (reason)
         return reason;
     if (tessera_library_call && tsr_is_collective_call())
@@ -90,7 +90,7 @@ static CUresult examine(struct tsr_launch *launch, const struct tsr_decision *de
     struct tsr_function_record *function = launch->known;
     CUresult result = CUDA_SUCCESS;
     bool fit = tsr_function_is_fit(function, decision->lane_number);
-    enum tsr_reason reason = hindrance_of_request(launch, fit);
+    enum tsr_reason reason = reason_of_request(launch, fit);
     if (!reason && !tsr_launch_gather(launch))
         reason = TSR_REASON_PARAMETERS;
     if (!reason)
@@ -98,7 +98,7 @@ static CUresult examine(struct tsr_launch *launch, const struct tsr_decision *de
     if (!reason && !fit)
         result = tsr_function_prepare(function, decision->lane, &reason);
     if (!reason && result == CUDA_SUCCESS)
-        reason = tsr_function_hindrance_given(function, launch->gathered->values, launch->gathered->bytes);
+        reason = tsr_function_reason_with(function, launch->gathered->values, launch->gathered->bytes);
     if (!reason && result == CUDA_SUCCESS && (launch->cooperative || launch->attribute_count))
         reason = add_attributes(launch, decision->device, record);
     launch->reason = reason;
@@ -168,6 +168,7 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
                                  .stream = launch->stream,
                                  .lane = lane,
                                  .proof = proof,
+                                 .stages = tsr_automatic_stages(launch->automatic),
                                  .ticket = &launch->ticket};
     return tsr_redirect_post(launch, record, &use);
 }
@@ -190,12 +191,12 @@ bool tsr_redirect_again(const struct tsr_launch *launch, struct tsr_lane_client 
     struct tsr_order_hold hold;
     if (!last || tsr_order_depart_found(&launch->place, launch->stream, lane, &record->stream, &hold) != CUDA_SUCCESS)
         return false;
-    bool stands = tsr_copies_repeat(last, &hold);
-    if (stands)
+    bool is_valid = tsr_copies_repeat(last, &hold);
+    if (is_valid)
         *result = tsr_lane_append(lane, record, launch->gathered->values);
     tsr_order_leave(&hold); /* gives back the stream's lock */
     tsr_lane_wake(lane);
-    return stands;
+    return is_valid;
 }
 
 static CUresult post_with_copies(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record)
@@ -245,12 +246,12 @@ static CUresult post_verified(struct tsr_launch *launch, const struct tsr_decisi
 {
     if (!tsr_copies_are_on())
         return post_verified_use(launch, decision, record, NULL);
-    const struct tsr_touches *told = tsr_touches_of(launch);
-    if (!told) {
+    const struct tsr_touches *found = tsr_touches_of(launch);
+    if (!found) {
         launch->reason = TSR_REASON_RANGES;
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    struct tsr_touches touches = *told;
+    struct tsr_touches touches = *found;
     for (uint32_t i = 0; i < touches.count; i++)
         touches.all[i].pulls = true;
     struct tsr_copies_use use = {.touches = touches.all,
@@ -272,18 +273,18 @@ static struct tsr_decide_launch asked_of(const struct tsr_launch *launch)
 }
 
 /* Why it cannot leave, as far as is known before its function has been sent anywhere. Its parameters have been gathered. */
-static enum tsr_reason hindrance_known(const struct tsr_launch *launch)
+static enum tsr_reason reason_known(const struct tsr_launch *launch)
 {
     const struct tsr_gathered *gathered = launch->gathered;
-    enum tsr_reason reason = hindrance_of_request(launch, false);
+    enum tsr_reason reason = reason_of_request(launch, false);
     if (!reason)
         reason = tsr_home_only_scan(gathered->values, gathered->bytes);
     if (!reason)
-        reason = tsr_function_hindrance(launch->known);
-    return reason ? reason : tsr_function_hindrance_given(launch->known, gathered->values, gathered->bytes);
+        reason = tsr_function_reason_sent(launch->known);
+    return reason ? reason : tsr_function_reason_with(launch->known, gathered->values, gathered->bytes);
 }
 
-/* Where no rule holds. What cannot leave is told nevertheless: others read what it writes. */
+/* Where no rule holds. What cannot leave is reported to it nevertheless: others read what it writes. */
 static void place(struct tsr_launch *launch, struct tsr_decision *decision)
 {
     struct tsr_automatic_launch automatic = {.function = launch->known,
@@ -299,7 +300,7 @@ static void place(struct tsr_launch *launch, struct tsr_decision *decision)
     if (touches) {
         automatic.touches = touches->all;
         automatic.count = touches->count;
-        automatic.stays = hindrance_known(launch) != TSR_REASON_NONE;
+        automatic.stays = reason_known(launch) != TSR_REASON_NONE;
     }
     decision->lane = tsr_automatic_choose(&automatic);
     if (!decision->lane) {
@@ -341,7 +342,7 @@ static CUresult take(struct tsr_launch *launch)
         tsr_launch_time_away(launch, decision.lane);
     record.time = launch->time || !launch->automatic ? launch->time : tsr_automatic_sample(decision.lane);
     if (result == CUDA_SUCCESS)
-        result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
+        result = tsr_order_state(); /* before it is posted: its own fault is reported by later calls */
     if (result == CUDA_SUCCESS)
         result = decision.verify       ? post_verified(launch, &decision, &record)
                  : tsr_copies_are_on() ? post_with_copies(launch, decision.lane, &record)
@@ -362,7 +363,7 @@ static CUresult take(struct tsr_launch *launch)
 }
 
 /* Of a launch that stays home: what it uses, and, if it is its turn, what it writes. */
-static void look_at(struct tsr_launch *launch, struct tsr_function_record *function)
+static void sample_at_home(struct tsr_launch *launch, struct tsr_function_record *function)
 {
     uint32_t counts_for = function ? tsr_heat_weight() : 0;
     if (counts_for && tsr_launch_gather(launch))
@@ -389,6 +390,7 @@ static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct t
                                  .everything = !touches,
                                  .stream = launch->stream,
                                  .proof = proof,
+                                 .stages = tsr_automatic_stages(launch->automatic),
                                  .ticket = &launch->ticket};
     use.tracked = !use.everything && is_tracked(launch);
     if (use.everything)
@@ -405,10 +407,10 @@ static bool enter_again(struct tsr_launch *launch, const struct tsr_copies_proof
 {
     if (!last || !tsr_order_enter_found(&launch->place, is_tracked(launch), &launch->hold))
         return false;
-    bool stands = tsr_copies_repeat(last, &launch->hold);
-    if (!stands)
+    bool is_valid = tsr_copies_repeat(last, &launch->hold);
+    if (!is_valid)
         tsr_order_leave(&launch->hold);
-    return stands;
+    return is_valid;
 }
 
 static CUresult enter_with_copies(struct tsr_launch *launch, bool ours)
@@ -473,7 +475,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     if (launch->taken)
         return result;
     if (launch->gpu == launch->session->policy->home)
-        look_at(launch, ours ? launch->known : NULL);
+        sample_at_home(launch, ours ? launch->known : NULL);
     if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
         result = tsr_redirect_fork_early(launch);
     if (result == CUDA_SUCCESS)

@@ -126,8 +126,8 @@ static int64_t gap_ns(struct tsr_times_clock *clock, const struct tsr_times_aske
     int64_t delay = (int64_t)start_ns - (int64_t)asked->asked_ns;
     if (delay < clock->least_delay_ns)
         clock->least_delay_ns = delay;
-    int64_t behind = delay - clock->least_delay_ns - USUAL_DELAY_NS;
-    int64_t gap = (int64_t)(asked->launched_ns - asked->begun_ns) - (behind > 0 ? behind : 0);
+    int64_t late = delay - clock->least_delay_ns - USUAL_DELAY_NS;
+    int64_t gap = (int64_t)(asked->launched_ns - asked->begun_ns) - (late > 0 ? late : 0);
     return gap > 0 ? gap : 0;
 }
 

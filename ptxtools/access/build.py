@@ -120,7 +120,7 @@ class _Builder:
         while any(activation.flow.pending for activation in self.activations):
             for activation in self.activations:
                 for condition, edge in list(activation.flow.pending.items()):
-                    activation.flow.settle(condition, activation.values.at_exit(edge.guard, edge.source))
+                    activation.flow.complete(condition, activation.values.at_exit(edge.guard, edge.source))
 
     def instruction(self, of: Activation, instruction: Instruction, place: Place) -> None:
         try:

@@ -40,7 +40,7 @@ class Place:
 
 
 def element(at: Place, index: int, begin: int, end: int, like: Node, width: int) -> int:
-    """The value that lies `index` bytes, a number of `width` bits, behind an offset in the parameter block, in an array
+    """The value that lies `index` bytes, a number of `width` bits, after an offset in the parameter block, in an array
     that ends at `end` at the latest. `like`: as one loaded from memory.
     """
     size, graph = like.width // 8, at.graph

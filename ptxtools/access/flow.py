@@ -81,7 +81,7 @@ class Flow:
             place = LoopPlace(self.base + header, self.conditions[header], entries, backs, around[header])
             self._template.loops.append(place)
 
-    def settle(self, condition: int, predicate: int) -> None:
+    def complete(self, condition: int, predicate: int) -> None:
         """Fills in a pending condition's predicate."""
         del self.pending[condition]
         self._template.conditions[condition] = self._template.conditions[condition]._replace(predicate=predicate)

@@ -70,7 +70,7 @@ class Graph:
         return predicate, truth
 
     def set_operands(self, index: int, operands: Sequence[int], conditions: tuple[int, ...]) -> None:
-        """Completes a join that had to exist before its operands."""
+        """Completes a phi that had to exist before its operands."""
         self.nodes[index] = self.nodes[index]._replace(args=tuple(operands), conditions=conditions)
 
     def substitute(self, index: int, by: int) -> None:

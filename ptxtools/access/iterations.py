@@ -1,6 +1,6 @@
 """Live-outs of a loop that may not have run at all: their initial value, plus their step for each iteration.
 
-Compilers rotate loops: they test before the loop and at its end. After it two paths meet. On the one around the loop, a
+Compilers rotate loops: they test before the loop and at its end. After it two paths join. On the one around the loop, a
 value is the initial one; on the one out of it, the last iteration's. All such values of a loop and a phi's block use
 one iteration count, which is 0 on the first path and the loop's trip count on the other: so what is known of one of
 them is known of all.
@@ -26,7 +26,7 @@ _Parts = dict[int, int]  # of a value: by node, what is added to that node to ma
 
 @dataclass(frozen=True, slots=True)
 class _Stepping:
-    """A LOOP node that begins with `start`, and is `after` behind an iteration."""
+    """A LOOP node that begins with `start`, and is `after` once an iteration has ended."""
 
     node: int
     start: int

@@ -24,7 +24,7 @@ _MOST = 32  # predicates of a condition that is one of several
 
 
 class MustExecute:
-    """`exits`: blocks that the function may end behind; `failing`: blocks whose launch fails."""
+    """`exits`: blocks after which the function may end; `failing`: blocks whose launch fails."""
 
     def __init__(self, flow: Flow, template: Template, exits: AbstractSet[int], failing: AbstractSet[int]) -> None:
         self._flow, self._template, self._exits, self._failing = flow, template, exits, failing

@@ -7,11 +7,11 @@ from ptxtools.access.iterations import count_iterations
 from ptxtools.access.template import Node, Op
 
 _DEPTH = 200
-_LOOKS = 100_000  # at values of a kernel: after those, values change in ways that are not known
+_MOST_VISITS = 100_000  # of values of a kernel: after those, steps are not known
 
 
 def find_steps(graph: Graph) -> None:
-    """Rewrites each LOOP node to (start, step), or to CHANGED. Start is a JOIN when the loop has several entries."""
+    """Rewrites each LOOP node to (start, step), or to HAVOC. Start is a PHI when the loop has several entries."""
     loops = [index for index, node in enumerate(graph.nodes) if node.op is Op.LOOP]
     operands = {index: graph.nodes[index].args for index in loops}
     conditions = {index: graph.nodes[index].conditions for index in loops}
@@ -22,8 +22,8 @@ def find_steps(graph: Graph) -> None:
         entries = len(graph.template.loops[node.number].entries)
         start = operands[index][0]
         if entries > 1:
-            joined = Node(Op.PHI, operands[index][:entries], block=node.block, conditions=conditions[index][:entries])
-            start = graph.fresh(joined)
+            phi = Node(Op.PHI, operands[index][:entries], block=node.block, conditions=conditions[index][:entries])
+            start = graph.fresh(phi)
         backs = operands[index][entries:]
         width = max((graph.nodes[back].width for back in backs), default=0)
         op, args = (Op.HAVOC, (start, *backs)) if step is None else (Op.LOOP, (start, step))
@@ -32,10 +32,10 @@ def find_steps(graph: Graph) -> None:
 
 
 class _Finder:
-    """Of the edge back that is being looked at: predicates whose value is known (`implied`), and deltas (`found`).
+    """Of the back edge that is followed: predicates whose value is known (`implied`), and deltas (`found`).
 
-    Without the latter a value would be looked at as often as there are ways to it through phi paths. `conditional`:
-    LOOP nodes whose step was found with such predicates; behind the last iteration, values may be something else.
+    Without the latter a value would be visited as often as there are paths to it through phis. `conditional`: LOOP
+    nodes whose step was found with such predicates; after the last iteration, values may be something else.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class _Finder:
         self.implied: dict[int, bool] = {}
         self.found: dict[int, int | None] = {}
         self.conditional: set[int] = set()
-        self.looks = 0
+        self.visits = 0
 
     def entries(self, loop: int) -> int:
         return len(self.graph.template.loops[self.graph.nodes[loop].number].entries)
@@ -71,7 +71,7 @@ class _Finder:
         self.active.discard(loop)
         step = None
         if deltas and None not in deltas:
-            step = self.join([delta for delta in deltas if delta is not None], loop)
+            step = self.phi([delta for delta in deltas if delta is not None], loop)
         self.known[loop] = step
         return step
 
@@ -86,7 +86,7 @@ class _Finder:
         return found
 
     def chosen(self, value: int, loop: int) -> int:
-        """A value, or the side of it that a predicate chooses that is known on an edge back of this LOOP node."""
+        """A value, or the side of it that a predicate chooses whose value is known on a back edge of this LOOP node."""
         node = self.graph.nodes[value]
         while node.op is Op.SELECT and node.args[0] in self.implied:
             self.conditional.add(loop)
@@ -94,7 +94,7 @@ class _Finder:
             node = self.graph.nodes[value]
         return value
 
-    def join(self, values: list[int], loop: int) -> int:
+    def phi(self, values: list[int], loop: int) -> int:
         if len(set(values)) == 1:
             return values[0]
         return self.graph.fresh(
@@ -108,8 +108,8 @@ class _Finder:
             return self.graph.number(0)
         if value in self.found:
             return self.found[value]
-        self.looks += 1
-        if depth == 0 or self.looks > _LOOKS:
+        self.visits += 1
+        if depth == 0 or self.visits > _MOST_VISITS:
             return None
         found = self.found[value] = self.delta_of(value, loop, width, depth)
         return found
@@ -147,17 +147,17 @@ class _Finder:
 
     def all_of(self, values: tuple[int, ...], loop: int, width: int, depth: int) -> int | None:
         deltas = [self.delta(value, loop, width, depth - 1) for value in values]
-        return None if None in deltas else self.join([delta for delta in deltas if delta is not None], loop)
+        return None if None in deltas else self.phi([delta for delta in deltas if delta is not None], loop)
 
     def lagging(self, value: int, loop: int) -> int | None:
         """The LOOP node takes over what another of the loop had: they stay apart when they begin a step apart."""
         step = self.step(value)
-        first, second = self.operands[value][0], self.operands[loop][0]
-        numbers = [None if each is None else self.graph.number_of(each) for each in (step, first, second)]
+        starts = self.operands[value][0], self.operands[loop][0]
+        numbers = [None if each is None else self.graph.number_of(each) for each in (step, *starts)]
         if self.entries(loop) > 1 or None in numbers:
             return None
-        distance, ahead, behind = numbers
-        return step if ahead is not None and behind is not None and ahead - behind == distance else None
+        distance, first, second = numbers
+        return step if first is not None and second is not None and first - second == distance else None
 
     def through(self, value: int, loop: int, width: int, depth: int) -> int | None:
         """A value that an inner loop changed: what it began with, and its step as often as that loop ran."""

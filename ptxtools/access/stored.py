@@ -86,7 +86,7 @@ def _is_number(graph: Graph, at: int) -> bool:
 class MustRun:
     """Which blocks of a function run in every launch whose conditions, their conditions, hold there.
 
-    `exits`: blocks that the function may end behind; `failing`: blocks whose launch fails.
+    `exits`: blocks after which the function may end; `failing`: blocks whose launch fails.
     """
 
     def __init__(self, blocks: list[Block], dominators: Dominators, exits: set[int], failing: set[int]) -> None:

@@ -58,7 +58,7 @@ class Walk(ABC):
             elif block in self._flow.loops:
                 value = self._at_header(name, block)
             else:
-                value = self._joined(name, block)
+                value = self._phi(name, block)
             self._entry[block, name] = value
         for each in passed:
             self._entry[each, name] = value
@@ -68,8 +68,8 @@ class Walk(ABC):
         known = self._entry.get((block, name))
         return None if known is None else self._graph.resolve(known)
 
-    def _joined(self, name: str, block: int) -> int:
-        """Where paths meet. The node exists before its operands, as loops inside lead back to it."""
+    def _phi(self, name: str, block: int) -> int:
+        """Of several edges into a block. The node exists before its operands, as loops inside lead back to it."""
         node = self._graph.fresh(Node(Op.PHI, block=self._at(block), condition=self._flow.conditions[block]))
         self._entry[block, name] = node
         edges = self._flow.blocks[block].predecessors

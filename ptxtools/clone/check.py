@@ -99,7 +99,7 @@ def most_places() -> int:
 
 @cache
 def place_offset(number: int) -> int:
-    """Of a place in the clone's variable, behind the ranges."""
+    """Of a place in the clone's variable, after the ranges."""
     ffi, text = records.header(HEADER)
     ranges = records.constant(text, "TSR_CLONE_RANGES", HEADER)
     return ffi.sizeof("struct tsr_clone_block") + ranges * ffi.sizeof("struct tsr_clone_range") + 8 * number

@@ -69,7 +69,7 @@ def _ends_block(opcode: str) -> bool:
 
 
 def is_failure(instruction: Instruction) -> bool:
-    """Whether it is the call of a failed assertion, behind which nothing runs."""
+    """Whether it is the call of a failed assertion, after which nothing runs."""
     return instruction.base == "call" and _FAILURE in instruction.operand_texts
 
 

@@ -54,7 +54,7 @@ class Entry:
 
 def _zstd(data: bytes, size: int) -> bytes:
     try:
-        import zstandard  # only for those who meet such an entry
+        import zstandard  # only where there is such an entry
     except ImportError as problem:
         raise ValueError(
             "a fat binary entry is compressed with zstd: the package zstandard is missing (pip install zstandard)"

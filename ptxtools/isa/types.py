@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Type(Enum):
-    """A PTX operand type. Names and order are those of `enum tsr_type` (exec/op.h)."""
+    """A PTX operand type. Names and order are those of `enum tsr_type` (isa/op.h)."""
 
     NONE = ""
     PRED = "pred"

@@ -81,7 +81,7 @@ class _Builder:
                     self.call(instruction, number, index)
         while self.flow.pending:
             for condition, edge in list(self.flow.pending.items()):
-                self.flow.settle(condition, self.values.at_exit(edge.guard, edge.source))
+                self.flow.complete(condition, self.values.at_exit(edge.guard, edge.source))
         rewrite(self.graph, self.flow.dominators.dominates)
         self.find_tensors()
         widen(self.graph)

@@ -22,7 +22,7 @@ _PURE = {Op.NUMBER, Op.PARAMETER, Op.SPECIAL, Op.SYMBOL}
 Dominates = Callable[[int, int], bool]
 
 
-def join(graph: Graph, dominates: Dominates) -> None:
+def replace_pairs(graph: Graph, dominates: Dominates) -> None:
     """Replaces the pairs of a graph. `dominates`: whether every path to the second block goes through the first."""
     pairs = Pairs(graph, dominates)
     index = 0
@@ -55,7 +55,7 @@ class Pairs(Sums):
             self.shifted,
             self.bitwise,
             self.chosen,
-            self.met,
+            self.phi,
         )
 
     def whole(self, low: int, high: int, make: Maker) -> int:
@@ -174,9 +174,9 @@ class Pairs(Sums):
             return None
         return make.select(a.args[0], sides[0], sides[1], 64)
 
-    def met(self, low: int, high: int, _: Maker) -> int | None:
-        """Where paths meet: each path's pair. A word that was there before is the same on all of them. What is a word
-        and its sign on each path is that where they meet.
+    def phi(self, low: int, high: int, _: Maker) -> int | None:
+        """A phi of each edge's pair. A word that was there before is the same on all edges. What is a word and
+        its sign on each edge is that for the phi.
         """
         a, b = self.node(low), self.node(high)
         shape = a if a.op in (Op.PHI, Op.LOOP) else b

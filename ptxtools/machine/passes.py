@@ -36,7 +36,7 @@ def rewrite(graph: Graph, dominates: Dominates) -> None:
     find_signed(graph)
     find_halves(graph)
     graph.simplify()
-    pairs.join(graph, dominates)
+    pairs.replace_pairs(graph, dominates)
     graph.simplify()
     find_extremes(graph)
     lower(graph)

@@ -124,7 +124,7 @@ class _Saved:
         if node.op is Op.SELECT:
             return self.chosen(node, mask)
         if node.op in _PHIS:
-            return self.met(key, node)
+            return self.phi(key, node)
         found = make.bits(index, mask)
         return make.bit(index, mask.bit_length() - 1) if found is None else found
 
@@ -141,8 +141,8 @@ class _Saved:
             return make.both(opposite, no) if make.of(yes) == 0 else make.either(opposite, yes)
         return make.either(make.both(predicate, yes), make.both(make.opposite(predicate), no))
 
-    def met(self, key: _Key, node: Node) -> int:
-        """Where paths meet: each path's predicate."""
+    def phi(self, key: _Key, node: Node) -> int:
+        """A phi of each edge's predicate."""
         index = self.graph.fresh(node._replace(args=(), width=1))
         self.known[key] = index
         args = [

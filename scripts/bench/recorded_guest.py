@@ -1,10 +1,12 @@
-"""A program that launches what another one did: `recorded_guest.py FILE SCALE [LAUNCHES]`.
+"""A program that launches what another one did: `recorded_guest.py FILE SCALE [TIMES [LAUNCHES]]`.
 
 FILE has launches with their ranges and times, as scripts/bench/schedule reads them, in the same sense. Each becomes the
-launch of a kernel that reads and writes the same ranges and takes as long (a sleep), in one stream. Memory is smaller
-by SCALE: each stretch between two ends of ranges is, and no stretch is less than 16 bytes, so that what overlapped
-does, and what did not does not. What lay less than 1 MiB apart is one allocation. Prints a digest of all memory at the
-end.
+launch of a kernel that reads and writes the same ranges and takes as long (a sleep; the median of its shape), in one
+stream. Memory is smaller by SCALE: each stretch between two ends of ranges is, and no stretch is less than 16 bytes, so
+that what overlapped does, and what did not does not. What lay less than 1 MiB apart is one allocation. Launches of a
+kernel whose ranges have other sizes get another amount of shared memory: by their grids, which are not recorded, they
+could be told apart. TIMES: how often all of it is launched, one after the other (1). LAUNCHES: only the first so many.
+Prints a digest of all memory at the end.
 """
 
 import ctypes
@@ -15,6 +17,7 @@ import json
 import sys
 from bisect import bisect_left
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy
@@ -25,8 +28,10 @@ sys.path.append(str(Path(__file__).parents[2]))
 from tests.bindings import call, functions, use_gpu
 
 APART, LEAST, THREADS = 1 << 20, 16, 256
+SHAPE_BYTES, SHARED = 16, 48 << 10
 READ = "ld.global.u32 %v, [%p]; mad.lo.u32 %sum, %sum, 3, %v;"
 Range = tuple[str, int, int]
+Launch = tuple[int, float, list[Range]]  # function, microseconds, what it touches
 
 
 class Memory:
@@ -75,15 +80,26 @@ def known(tier: str, ranges: list[list[Any]]) -> list[Range]:
 
 
 def split(ranges: list[Range]) -> list[Range]:
-    """Those that overlap have the same ends then: each thread reads and writes the same place of both."""
+    """Those that overlap, if one is written, have the same ends then: each thread uses the same place of both."""
     ends = sorted({at for _, first, end in ranges for at in (first, end)})
     parts: list[Range] = []
     for kind, first, end in ranges:
-        inner = [
-            at for at in ends if first < at < end and any(k != kind and f < end and first < e for k, f, e in ranges)
-        ]
+        others = [each for each in ranges if each != (kind, first, end) and each[0] + kind != "rr"]
+        inner = [at for at in ends if first < at < end and any(f < end and first < e for _, f, e in others)]
         parts += [(kind, a, b) for a, b in itertools.pairwise([first, *inner, end])]
     return list(dict.fromkeys(parts))
+
+
+def shape_of(function: int, ranges: list[Range]) -> tuple[int, ...]:
+    return (function, *(end - first for _, first, end in ranges))
+
+
+def with_times_of_shapes(launches: list[Launch]) -> list[Launch]:
+    """Launches that were not timed when they were recorded have the median of their function, whatever their shape."""
+    times: dict[tuple[int, ...], list[float]] = {}
+    for function, us, ranges in launches:
+        times.setdefault(shape_of(function, ranges), []).append(us)
+    return [(function, median(times[shape_of(function, ranges)]), ranges) for function, _, ranges in launches]
 
 
 def kernel(name: str, kinds: str) -> str:
@@ -107,16 +123,19 @@ def kernel(name: str, kinds: str) -> str:
 
 
 def main() -> None:
-    path, scale, *most = sys.argv[1:]
-    recorded = json.loads(gzip.decompress(Path(path).read_bytes()))["launches"][: int(most[0]) if most else None]
-    launches = [(f, us, split(known(tier, ranges))) for f, us, tier, ranges in recorded]
+    path, scale, *numbers = sys.argv[1:]
+    times = int(numbers[0]) if numbers else 1
+    most = int(numbers[1]) if len(numbers) > 1 else None
+    recorded = json.loads(gzip.decompress(Path(path).read_bytes()))["launches"][:most]
+    launches = with_times_of_shapes([(f, us, split(known(tier, ranges))) for f, us, tier, ranges in recorded])
     use_gpu()
     memory = Memory([each for *_, ranges in launches for each in ranges], int(scale))
     kinds = {(f, "".join(kind for kind, *_ in ranges)) for f, _, ranges in launches}
     found = functions(*(kernel(f"f{f}_{what}", what) for f, what in sorted(kinds)))
+    shapes: dict[tuple[Any, ...], int] = {}
     stream = call(driver.cuStreamCreate(1))
     call(driver.cuCtxSynchronize())
-    for f, us, ranges in launches:
+    for f, us, ranges in launches * times:
         name = f"f{f}_" + "".join(kind for kind, *_ in ranges)
         values: list[Any] = []
         most_words = 1
@@ -127,7 +146,8 @@ def main() -> None:
         types = (ctypes.c_uint64, ctypes.c_uint32) * len(ranges) + (ctypes.c_uint32,)
         parameters = ((*values, int(us * 1000)), types)
         blocks = -(-most_words // THREADS)
-        call(driver.cuLaunchKernel(found[name], blocks, 1, 1, THREADS, 1, 1, 0, stream, parameters, 0))
+        shape = shapes.setdefault(shape_of(f, ranges), len(shapes)) * SHAPE_BYTES
+        call(driver.cuLaunchKernel(found[name], blocks, 1, 1, THREADS, 1, 1, shape % SHARED, stream, parameters, 0))
     call(driver.cuStreamSynchronize(stream))
     print(memory.digest())
 

@@ -46,6 +46,7 @@ ADDED = """.version 8.0
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("by", "skip", "divides"), [(0, 0, True), (3, 0, False), (0, 129, False)])
 def test_only_divisions_that_are_reached_count(by: int, skip: int, divides: bool) -> None:
     module = read(DIVIDED)
@@ -64,6 +65,7 @@ def test_machine_code_that_has_the_quotient_of_a_division_by_zero_is_equal(tmp_p
     assert found.open > 0
 
 
+@pytest.mark.full
 def test_an_atomic_operation_that_is_made_of_loads_is_equal(tmp_path: Path) -> None:
     text = tmp_path / "added.ptx"
     text.write_text(ADDED.replace("[%rd1]", "[%rd1+4]"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ptxtools.access import bases
 from ptxtools.access.bases import Bases
 from ptxtools.access.template import Node, Op, Template
@@ -31,6 +33,7 @@ def test_what_was_found_before_helps() -> None:
     assert all(found.of(place) == {frozenset({POINTER})} for place in range(1_000, 30_000, 1_000))
 
 
+@pytest.mark.full
 def test_all_addresses_together_take_a_bounded_time() -> None:
     """Round loops inside of loops nothing is kept: every address is looked at anew."""
     template = Template("loops")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ class Point:
         return result.ranges, real
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(BOXES, FORMS, st.lists(FORMS, max_size=3))
 def test_bounds_hold_wherever_the_conditions_do(boxes: list[tuple[int, int]], wanted: Form, known: list[Form]) -> None:
@@ -77,6 +79,7 @@ def test_bounds_hold_wherever_the_conditions_do(boxes: list[tuple[int, int]], wa
         assert (min(each.begin for each in ranges), max(each.end for each in ranges)) == (ends[0][0], ends[-1][1])
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(BOXES, FORMS, st.integers(1, 9), st.lists(FORMS, max_size=2), FORMS)
 def test_ranges_hold_every_address_with_divided_parts(
@@ -92,6 +95,7 @@ def test_ranges_hold_every_address_with_divided_parts(
     point.found()
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(FORMS, st.sampled_from((1, 2, 4, 7)), st.sampled_from(AccessKind)), max_size=6))
 def test_merged_ranges_hold_what_they_were_made_of(parts: list[tuple[Form, int, AccessKind]]) -> None:

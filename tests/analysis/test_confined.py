@@ -65,6 +65,7 @@ def test_output_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
 
 
+@pytest.mark.full
 def test_time_is_limited() -> None:
     begin = time.monotonic()
     assert re.search("took longer than 1 s|more of the CPU's time", said(b"time", seconds=1))
@@ -72,6 +73,7 @@ def test_time_is_limited() -> None:
     assert time.monotonic() - begin < 30
 
 
+@pytest.mark.full
 def test_the_time_of_the_cpu_is_limited(tool: Path, tmp_path: Path) -> None:
     """Also when nobody is left who would end it."""
     word = tmp_path / "word"

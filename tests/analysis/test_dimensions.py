@@ -101,6 +101,7 @@ def ranges(template: Template, sizes: tuple[int, ...], to: tuple[int, ...], sour
     return found.ranges
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sizes", "to", "source"),
     [

@@ -50,6 +50,7 @@ def launch(rows: int, sizes: list[int], apart: int = APART) -> Launch:
     return Launch(block, (1, rows, 1), (64, 1, 1), allocation)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sizes", [[10], [10, 40], list(range(1, 17)), [7] * MOST])
 def test_the_elements_that_the_grid_reaches_are_found(template: Template, sizes: list[int]) -> None:
     asked = launch(len(sizes), sizes)
@@ -113,6 +114,7 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return made(MANY, request.param, tmp_path_factory.mktemp("many"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sizes", [[CHUNK * 9 + 5], [1, CHUNK, CHUNK + 1, 7 * CHUNK, 3], [10] * TENSORS])
 def test_blocks_that_look_up_their_tensor_and_their_part_of_it(many: Template, sizes: list[int]) -> None:
     blocks = [(tensor, chunk) for tensor, size in enumerate(sizes) for chunk in range(-(-size // CHUNK))]

@@ -169,6 +169,7 @@ def test_what_is_remembered_is_right() -> None:
     assert remembered >= 100
 
 
+@pytest.mark.full
 def test_what_is_remembered_is_what_is_found_anew() -> None:
     """Whatever changes from one launch to the next: addresses, their low bits, null, not allocated, numbers, shapes."""
     chance = random.Random(7)

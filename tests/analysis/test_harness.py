@@ -71,6 +71,7 @@ def test_a_wrong_prediction_is_a_violation(tmp_path: Path, native_build: Path, w
     assert outside.stray is None
 
 
+@pytest.mark.full
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path, native_build: Path) -> None:
     corpus = tmp_path / "corpus" / "here"
     corpus.mkdir(parents=True)

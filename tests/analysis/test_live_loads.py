@@ -57,6 +57,7 @@ def test_loads_that_nobody_uses(tmp_path: Path, native_build: Path) -> None:
     assert live(live(LOADS)) == live(LOADS)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("native")
 def test_machine_code_without_dead_loads_is_equal(tmp_path: Path) -> None:
     source = LOADS.replace("8.0", "8.7").replace("sm_80", "sm_120")  # newer than the emulated GPU

@@ -45,12 +45,14 @@ def looked_at(template: Template) -> list[tuple[int, int]]:
     return [(each.begin, each.end) for each in found.ranges if each.kind is AccessKind.READ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("of", ["ptx", "machine code"])
 def test_a_tile_looks_back_to_where_the_descriptors_begin(of: str, tmp_path: Path) -> None:
     template = made(source(CUB, "ld.relaxed.gpu.global.u64"), of, tmp_path)
     assert looked_at(template) == [(P, P + PADDING + 8 * GRID)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("of", ["ptx", "machine code"])
 @pytest.mark.parametrize(
     ("name", "loads"), [("other", "ld.relaxed.gpu.global.u64"), (CUB, "ld.global.u64")], ids=["name", "weak"]

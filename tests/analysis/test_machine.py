@@ -56,6 +56,7 @@ def test_machine_code_holds_what_ptx_says(architecture: int, tmp_path: Path) -> 
     assert len([each for each in found if each.is_equal]) >= 10
 
 
+@pytest.mark.full
 def test_of_a_large_cubin_only_what_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = tmp_path / TEXT.name
     text.write_text(TEXT.read_text())
@@ -82,6 +83,7 @@ def test_of_a_large_cubin_only_what_is_wanted(monkeypatch: pytest.MonkeyPatch, t
     assert calls == [[described.kernels[other].symbol]]
 
 
+@pytest.mark.full
 def test_several_cubins_are_disassembled_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Kernels of one name, and with routines of one name, stay apart."""
     texts = [DIVIDES.replace("OF", each) for each in ("s64", "u64")]
@@ -95,6 +97,7 @@ def test_several_cubins_are_disassembled_together(monkeypatch: pytest.MonkeyPatc
     assert [each.lines("divides") for each in together] == alone
 
 
+@pytest.mark.full
 def test_a_cubin_that_is_damaged_spoils_no_other(tmp_path: Path) -> None:
     data = assemble(_written(tmp_path / "k.ptx", DIVIDES.replace("OF", "s64")), 90, tmp_path)
     described = read(data)

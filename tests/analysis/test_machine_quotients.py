@@ -16,7 +16,6 @@ from ptxtools.machine.quotients import Inputs, Recognised, recognised, routines
 from ptxtools.ranges import Launch, evaluate
 from tests.instruments.against import Code, assemble
 from tests.instruments.numeric import Numbers, seen
-from tests.sample import sampled
 
 TEXT = """
 .version 7.8
@@ -56,7 +55,8 @@ def expected(operation: str, a: int, b: int) -> int:
     return (quotient if operation.startswith("div") else x - y * quotient) & (1 << 64) - 1
 
 
-@pytest.mark.parametrize("architecture", sampled([80, 120], [120]))
+@pytest.mark.full
+@pytest.mark.parametrize("architecture", [80, 120])
 @pytest.mark.parametrize("operation", ["div.u64", "div.s64", "rem.u64", "rem.s64"])
 def test_what_a_routine_gives_is_the_quotient(operation: str, architecture: int, tmp_path: Path) -> None:
     """Computed as machine code does, of numbers for which estimates are furthest away, too."""

@@ -128,6 +128,7 @@ def test_a_sum_of_pairs_in_a_loop_with_a_branch() -> None:
     assert ranges(code, n=512) == [(0, 451 * 4 + 3, 256, 16)]
 
 
+@pytest.mark.full
 def test_a_value_that_is_used_thousands_of_blocks_later() -> None:
     """Each block has one way to it: what unrolled code with many routines in it looks like."""
     steps = "\n".join(f"step{number}: BRA step{number + 1}" for number in range(7000))

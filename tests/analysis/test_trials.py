@@ -57,6 +57,7 @@ def test_reads_whose_values_decide_nothing(tmp_path: Path, is_used: int, end: En
     assert bool(lacking) is (end is End.LACKS)
 
 
+@pytest.mark.full
 def test_registers_without_a_value(tmp_path: Path) -> None:
     """The load's index has one on the way of `is_used` alone."""
     store = "st.global.u32 [%rd5], %r3;"

@@ -16,7 +16,7 @@ from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.cache import Key
 from controlplane.analysis.observed import SUFFIX, Observations
 from controlplane.analysis.poison import Experiment, Seen
-from controlplane.analysis.probe import ATTRIBUTES, NO_PARAMETERS, TOO_LARGE, Buffer, Probe, hindrance, probe_of
+from controlplane.analysis.probe import ATTRIBUTES, NO_PARAMETERS, TOO_LARGE, Buffer, Probe, probe_of, reason_against
 from controlplane.analysis.traced import TracedLaunch
 from tests.check import unknown
 from tests.command import TESSERA_RUN
@@ -47,6 +47,7 @@ def coverage(trace: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 def test_what_is_unknown_is_observed(tmp_path: Path) -> None:
     trace = tmp_path / "run.trace"
     options = ["--emulate", "1", "--no-summary", "--trace", str(trace), "--trace-parameters", "--"]
@@ -81,10 +82,10 @@ def test_what_cannot_be_made_again_says_why() -> None:
     probe = probe_of("kernel", replace(launch, parameters=block), allocations)
     assert probe.buffers == (Buffer(64, ((0, 16), (16, 0))),)
     assert probe.parameters == bytes(8).hex() + block[8:16].hex() + bytes(8).hex()
-    assert hindrance(launch, probe, 64) == ""
-    assert hindrance(launch, probe, 63) == TOO_LARGE
-    assert hindrance(replace(launch, has_attributes=True), probe, 64) == ATTRIBUTES
-    assert hindrance(replace(launch, is_complete=False), probe, 64) == NO_PARAMETERS
+    assert reason_against(launch, probe, 64) == ""
+    assert reason_against(launch, probe, 63) == TOO_LARGE
+    assert reason_against(replace(launch, has_attributes=True), probe, 64) == ATTRIBUTES
+    assert reason_against(replace(launch, is_complete=False), probe, 64) == NO_PARAMETERS
 
 
 def test_observations_are_kept_for_launches_like_it(tmp_path: Path) -> None:

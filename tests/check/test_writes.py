@@ -195,7 +195,8 @@ def test_kernels_without_clones_run_untested(tmp_path: Path) -> None:
     assert "  not all accesses tested, as their clones cannot test all: 2\n    2 of all: a part\n" in outcome.errors
 
 
-@pytest.mark.parametrize("way", sampled(["module", "library"], ["library"]))
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["module", "library"])
 def test_variables_are_the_programs_own(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clone counts in them and reads them, and with the analysis in the cache the first launch is one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
@@ -212,6 +213,7 @@ def test_variables_are_the_programs_own(way: str, tmp_path: Path, monkeypatch: p
         assert (check["tested"], check["untested"]) == (variables.ACCESSES * variables.THREADS * known, {})
 
 
+@pytest.mark.full
 def test_nobody_else_is_blamed(tmp_path: Path) -> None:
     """Other threads launch, set and copy, at home and on another GPU."""
     policy = tmp_path / "policy.yaml"
@@ -226,6 +228,7 @@ def test_nobody_else_is_blamed(tmp_path: Path) -> None:
     assert check["checked"] > threads * 3
 
 
+@pytest.mark.full
 def test_a_library_is_known_by_its_calls(native_build: Path, tmp_path: Path) -> None:
     build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
     report, program = tmp_path / "report.json", Path(guest.__file__)
@@ -274,6 +277,7 @@ def claiming(place: Path, stand_ins: Path, *calls: str, options: Sequence[str] =
     return check, done.stderr
 
 
+@pytest.mark.full
 def test_calls_need_nothing_of_what_they_overwrite_and_of_scratch(tmp_path: Path, stand_ins: Path) -> None:
     """One launch, a sum of parts that the second launch makes, memory that is cleared and added to."""
     check, said = claiming(tmp_path, stand_ins, "plain", "parts", "cleared")
@@ -285,6 +289,7 @@ def test_calls_need_nothing_of_what_they_overwrite_and_of_scratch(tmp_path: Path
     assert f"3 were run again with other values in {check['filled_bytes']} B that they are said not to need" in said
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("call", "claim", "count", "first", "low", "said"),
     [  # 7 + i and i - 1 differ in a byte, or in four if i is 0; of those, in C nobody knows whether they were written
@@ -308,11 +313,13 @@ def test_a_wrong_claim_is_caught_and_not_believed_again(
     assert "with other values in what is said that" in errors
 
 
+@pytest.mark.full
 def test_results_that_differ_in_each_run_prove_nothing(tmp_path: Path, stand_ins: Path) -> None:
     check, _ = claiming(tmp_path, stand_ins, "counted")
     assert (check["claims"], check["violations"]) == ({"unsteady": 1}, 0)
 
 
+@pytest.mark.full
 def test_a_call_says_more_of_a_kernel_than_its_code(tmp_path: Path, stand_ins: Path) -> None:
     """Where it writes, its code takes from memory: anywhere in the allocation. It has operands, and makes claims."""
     claiming(tmp_path, stand_ins, "looked-up")  # the analysis comes too late for the first run
@@ -323,12 +330,14 @@ def test_a_call_says_more_of_a_kernel_than_its_code(tmp_path: Path, stand_ins: P
     assert check["predicted_bytes"] == 2 * predicted
 
 
+@pytest.mark.full
 def test_claims_of_what_cannot_be_put_back_are_not_tested(tmp_path: Path, stand_ins: Path) -> None:
     """What the launch may write is not the program's memory on the GPU alone."""
     check, _ = claiming(tmp_path, stand_ins, "host")
     assert (check["checked"], check["claims"], check["violations"]) == (1, {"untested": 1}, 0)
 
 
+@pytest.mark.full
 def test_launches_are_drawn_and_each_function_has_its_first(tmp_path: Path) -> None:
     launches = LAUNCHES * 25
     check = run(tmp_path, launches, "--check-writes=5", "--check-seed", "1").check
@@ -354,6 +363,7 @@ def test_the_script_checks_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (found["launches"], found["known"], found["checked"], found["violations"]) == (12, 12, 12, [])
 
 
+@pytest.mark.full
 def test_without_room_a_launch_runs_unchecked(tmp_path: Path) -> None:
     outcome = run(tmp_path, LAUNCHES, "--check-writes", "--check-memory", "1MiB", code=EXIT_CODE)
     assert outcome.printed.strip() == expected(LAUNCHES)
@@ -361,7 +371,8 @@ def test_without_room_a_launch_runs_unchecked(tmp_path: Path) -> None:
     assert "--check-writes: nothing was checked: of 8 launches, 8 were known" in outcome.errors
 
 
-@pytest.mark.parametrize("check", sampled(["writes", "accesses"], ["accesses"]))
+@pytest.mark.full
+@pytest.mark.parametrize("check", ["writes", "accesses"])
 def test_a_first_run_that_checks_nothing_says_so(check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its one launch of each kernel comes before the analysis, which the second run has."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))

@@ -35,6 +35,7 @@ def test_the_emulated_driver_keeps_the_contract(native_build: Path, place: Path)
     assert int(checks[1]) >= 300
 
 
+@pytest.mark.full
 def test_a_program_whose_launches_run_elsewhere_sees_the_same_contract(native_build: Path, place: Path) -> None:
     suite = [sys.executable, str(ROOT / "scripts" / "hardware"), "contract", "--build", str(place), "--redirect", "2"]
     environment = with_native(native_build / "native")

@@ -18,7 +18,6 @@ from controlplane.observe.layout import Flag, Kind
 from controlplane.run.unchecked import EXIT_CODE
 from tests.command import TESSERA_RUN
 from tests.e2e.build import BuildError
-from tests.sample import sampled
 
 GUEST = Path(__file__).parent / "guests" / "understood.py"
 TIMEOUT_S = 120
@@ -42,6 +41,7 @@ def run(
     return json.loads(stats.read_text()), file
 
 
+@pytest.mark.full
 def test_unlike_gpus_have_each_their_own_templates(tmp_path: Path) -> None:
     for _ in range(2):  # the second time from the cache, at once
         _, file = run(tmp_path, [sys.executable, GUEST], "--analyze", gpus="h100,l40s")
@@ -80,6 +80,7 @@ def test_templates_reach_the_shim_while_the_program_runs(tmp_path: Path, capsys:
     assert found["coverage"]["cached"] == 2
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of another user")
 def test_a_cache_of_another_user_is_not_used_and_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run(tmp_path, [sys.executable, GUEST], "--analyze")
@@ -98,7 +99,8 @@ def test_a_cache_of_another_user_is_not_used_and_said_once(tmp_path: Path, capfd
     assert before == {file: file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("name", sampled(["softmax", "gemm_tiled"], ["softmax"]))
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["softmax", "gemm_tiled"])
 def test_launches_of_programs_are_known(
     name: str, executables: dict[str, Path | BuildError], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +117,7 @@ def test_launches_of_programs_are_known(
     assert "launches have known ranges (100 %)" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_accesses_of_programs_with_line_numbers_are_tested(
     executables: dict[str, Path | BuildError], tmp_path: Path
 ) -> None:
@@ -129,6 +132,7 @@ def test_accesses_of_programs_with_line_numbers_are_tested(
     assert check["tested"] > 1000
 
 
+@pytest.mark.full
 def test_code_in_a_file_is_not_copied_and_its_changes_are_noticed(
     executables: dict[str, Path | BuildError], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

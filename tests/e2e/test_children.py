@@ -65,8 +65,9 @@ SIGNALS: dict[str, tuple[str, Callable[[guest.Guest], None], int]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SIGNALS)
-@pytest.mark.parametrize("mode", sampled(guest.MODES, ["trace"]))
+@pytest.mark.parametrize("mode", guest.MODES)
 def test_signals(mode: str, name: str, native_build: Path, tmp_path: Path) -> None:
     kind, send, code = SIGNALS[name]
     outcome, left = signalled(mode, kind, native_build / "native", tmp_path / mode, send)

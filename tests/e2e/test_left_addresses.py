@@ -27,6 +27,7 @@ KEPT = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("functions", KEPT, ids=["all", "users", "leavers"])
 def test_left_addresses_lead_where_they_did(
     functions: str, executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path

@@ -12,7 +12,6 @@ from tests.e2e.matrix import MACHINES, Machine, Placing, compare, placings, run
 TWO, TWO_ALONE, FOUR, FOUR_ALONE = MACHINES
 SAMPLE = [
     ("driver_launch", FOUR, "half"),
-    ("faults", TWO, "one"),
     ("driver_streams", FOUR, "random-1"),
     ("driver_vmm", TWO_ALONE, "one"),
 ]

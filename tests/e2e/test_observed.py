@@ -49,7 +49,7 @@ def run(command: list[str | Path], native: Path, *options: str) -> dict[str, Any
 PROGRAMS = ("vector_add", "softmax", "peer_copies", "pitched_copies", "stream_ordered_memory", "streams_events")
 
 
-@pytest.mark.parametrize("name", sampled(PROGRAMS, ["peer_copies", "stream_ordered_memory"]))
+@pytest.mark.parametrize("name", sampled(PROGRAMS, ["stream_ordered_memory"]))
 def test_counts_are_those_of_the_gpus(
     name: str, executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
 ) -> None:
@@ -71,6 +71,7 @@ def test_counts_are_those_of_the_gpus(
         assert sum(row["copied_bytes"] for row in stats["copies"]) == sum(row["copied_bytes"] for row in gpus["copies"])
 
 
+@pytest.mark.full
 def test_kernels_in_graphs_are_counted(
     executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_kernels_in_graphs_are_counted(
     assert stats["launches"]["captured"] > 0
 
 
+@pytest.mark.full
 def test_a_trace_tells_the_same_and_is_exported(
     executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +123,7 @@ def control_plane_of(starter: int) -> int:
     return int(found)
 
 
+@pytest.mark.full
 def test_a_control_plane_killed_in_the_middle_changes_nothing(native_build: Path, tmp_path: Path) -> None:
     trace = tmp_path / "t"
     with start(native_build / "native", "--stats", "--trace", str(trace)) as process:
@@ -139,6 +142,7 @@ def test_a_control_plane_killed_in_the_middle_changes_nothing(native_build: Path
     assert json.loads(shown)["report"]["kernels"][0]["launches"] == 500
 
 
+@pytest.mark.full
 def test_a_full_disk_ends_the_trace_and_nothing_else(native_build: Path, tmp_path: Path) -> None:
     """The limit stands for the disk; it is set for the control plane process alone, as programs know it, too."""
     stats, trace = tmp_path / "stats.json", tmp_path / "t"

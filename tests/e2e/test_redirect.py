@@ -47,6 +47,7 @@ def test_all_launches_on_the_other_gpu(
     assert [device["launches"] for device in counted["devices"]] == [0, launches]
 
 
+@pytest.mark.full
 def test_launches_on_a_gpu_that_the_program_chose_stay_there(native_build: Path, tmp_path: Path) -> None:
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     policy.write_text(POLICY)

@@ -53,6 +53,7 @@ def test_all_launches_are_timed(
         assert kernel["gpu_ns"] >= kernel["virtual_ns"]  # what lies between the two events, the launch included
 
 
+@pytest.mark.full
 def test_launches_of_graphs_are_timed_one_after_the_other(
     executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
 ) -> None:
@@ -64,6 +65,7 @@ def test_launches_of_graphs_are_timed_one_after_the_other(
         assert start + length <= later
 
 
+@pytest.mark.full
 def test_copies_are_timed(executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path) -> None:
     _, events = run(executables["peer_copies"], native_build, tmp_path, "all")
     assert [event for event in events if event.get("cat") == "copy" and event["dur"] > 0]
@@ -78,9 +80,12 @@ def test_nothing_is_timed_when_it_is_off(
 
 
 POLICY = "version: 1\ndevices: {home: 0, executors: [1]}\ndefault: 1\n"
-HOST_CALL_NS = 2000  # controlplane/emulate.py: what a call costs; one lies between the first event and the launch
+HOST_CALL_NS = (
+    2000  # controlplane/machine/emulate.py: what a call costs; one lies between the first event and the launch
+)
 
 
+@pytest.mark.full
 def test_launches_on_executors_are_timed(
     executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
 ) -> None:
@@ -101,6 +106,7 @@ def test_launches_on_executors_are_timed(
     assert all(groups[event["pid"]].startswith("GPU 1 ") for event in slices)
 
 
+@pytest.mark.full
 def test_times_at_home_and_elsewhere_have_one_clock(native_build: Path, tmp_path: Path) -> None:
     """Two launches that follow each other in a stream, on two GPUs, do so in the trace."""
     policy = tmp_path / "policy.yaml"

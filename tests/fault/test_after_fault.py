@@ -41,6 +41,7 @@ def answers(native_build: Path, case: str, *options: str, **variables: str) -> l
     return [int(word) for word in done.stdout.split()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", after_fault.CASES)
 def test_a_new_context_works_as_without_a_policy(case: str, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
@@ -50,6 +51,7 @@ def test_a_new_context_works_as_without_a_policy(case: str, native_build: Path, 
     assert answers(native_build, case, "--policy", str(policy)) == alone
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("verify", ["", "verify: 1\n"], ids=["posted", "verified"])
 def test_a_launch_does_not_answer_for_its_own_fault(verify: str, native_build: Path, tmp_path: Path) -> None:
     """The executor finds the fault while the thread that posted the launch is still in its call."""

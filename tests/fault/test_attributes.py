@@ -23,6 +23,7 @@ def tree(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(native_build / "native", native_build / "cuda-headers", tmp_path_factory.mktemp("fault"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("limits", "told"), [([4096] * 20, 1), ([4096, 4096, 8192, 8192, 4096], 3), ([4096] * 2 + [8192] * 9, 2)]
 )

@@ -84,6 +84,7 @@ OF_CHECKS = [
 LAUNCHES = 13  # of the program
 
 
+@pytest.mark.full
 def test_what_fails_in_a_check_is_not_noticed(native_build: Path, tree: Path) -> None:
     asked = ["--calls", ",".join(["0", *OF_CHECKS]), "--allocations", "9,40,43"]
     found = list(checked_faults.outcomes(native_build / "native", tree, asked))

@@ -37,7 +37,8 @@ def test_an_executor_that_fails_while_there_are_copies(
     assert judge(outcome, WORK_SECONDS) is None, outcome
 
 
-@pytest.mark.parametrize("device", sampled([1, 3], [3]))
+@pytest.mark.full
+@pytest.mark.parametrize("device", [1, 3])
 def test_one_of_three_executors_that_fails(device: int, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY_OF_THREE + FOLLOW)
@@ -45,6 +46,7 @@ def test_one_of_three_executors_that_fails(device: int, native_build: Path, tmp_
     assert judge(outcome, WORK_SECONDS) is None, outcome
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
 def test_what_an_executor_had_not_taken_runs_at_home(fault: signal.Signals, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
@@ -55,6 +57,7 @@ def test_what_an_executor_had_not_taken_runs_at_home(fault: signal.Signals, nati
     assert judge(outcome, WORK_SECONDS) is None, outcome
 
 
+@pytest.mark.full
 def test_an_executor_that_cannot_start_is_not_waited_for(native_build: Path, tmp_path: Path) -> None:
     policy, broken = tmp_path / "policy.yaml", tmp_path / "native"
     policy.write_text(POLICY + FOLLOW)
@@ -75,6 +78,7 @@ def test_an_executor_that_cannot_start_is_not_waited_for(native_build: Path, tmp
     assert seconds[1] < seconds[0] + 2.5
 
 
+@pytest.mark.full
 def test_an_executor_without_a_cpu_is_waited_for(native_build: Path, tmp_path: Path) -> None:
     """On a busy machine: it has not failed, nothing is lost, and launches go on to it."""
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"

@@ -11,7 +11,6 @@ import pytest
 from scripts.commands.lab import faults
 from tests.fault.call_faults import APPLICATION, CALL, EXECUTOR
 from tests.fault.executor_faults import Outcome
-from tests.sample import sampled
 
 CALLS = [*product((EXECUTOR, APPLICATION), faults.MEMORY_CALLS[:2])]
 
@@ -24,12 +23,14 @@ def setting(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> fau
         return faults.prepared(tmp_path_factory.mktemp("full"), chosen)
 
 
+@pytest.mark.full
 def test_another_process_takes_the_memory_that_copies_need(setting: faults.Setting) -> None:
     run = faults.full_gpu(setting, 1)
     assert (run.wrong, run.said, run.happened) == ("", "right", True)
 
 
-@pytest.mark.parametrize(("process", "function"), sampled(CALLS, [CALLS[0]]))
+@pytest.mark.full
+@pytest.mark.parametrize(("process", "function"), CALLS)
 def test_a_call_for_a_copy_s_memory_fails(process: str, function: str, setting: faults.Setting) -> None:
     run = faults.failing(setting, 0, "memory", process, CALL, function)
     assert run.wrong == ""

@@ -9,6 +9,7 @@ from tests.fault.fault_driver import build
 from tests.placement.test_copies import serve
 
 
+@pytest.mark.full
 def test_a_proof_that_fails(native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     native = native_build / "native"
     alone = serve(native, tmp_path, None)

@@ -58,9 +58,10 @@ def run(native_build: Path, tmp_path: Path, delayed: dict[str, str], program: li
     return done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("calls", "sorts", "options"),
-    sampled(SLOW, [SLOW[0], SLOW[-1]]),
+    SLOW,
 )
 def test_a_call_that_takes_long(
     calls: str, sorts: str, options: tuple[str, ...], native_build: Path, tree: Path, tmp_path: Path

@@ -236,7 +236,7 @@ static bool is_sound(const struct tsr_function *function, const struct tsr_insn 
     return true;
 }
 
-static void check_code(const struct tsr_code *code)
+static void check_code(const struct tsr_ptx_code *code)
 {
     for (uint32_t f = 0; f < code->function_count; f++)
         for (uint32_t i = 0; i < code->functions[f].insn_count; i++)
@@ -250,7 +250,7 @@ static void check_code(const struct tsr_code *code)
 static void load_text(const char *text, size_t length)
 {
     static const struct tsr_device_desc device = {.compute_major = 12};
-    struct tsr_code *code = NULL;
+    struct tsr_ptx_code *code = NULL;
     struct tsr_ptx_error error;
     if (tsr_code_create(text, length, &device, &code, &error) != CUDA_SUCCESS)
         return;

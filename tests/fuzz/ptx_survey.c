@@ -135,7 +135,7 @@ static void decode_module(struct module *module, uint32_t arch)
 {
     uint32_t instructions = 0, frame = 0;
     struct tsr_ptx_error error;
-    struct tsr_code *code = NULL;
+    struct tsr_ptx_code *code = NULL;
     for (char *at = module->text; (at = strstr(at, ".entry")) != NULL; at++)
         module->kernels++;
     printf("{\"file\": ");

@@ -350,7 +350,7 @@ def text(kernels: int, chance: random.Random) -> str:
 
 
 def jobs(file: Path, kernels: int, each: int, chance: random.Random) -> Iterator[str]:
-    """Launches of a module's kernels, for tests/analysis/launcher.py."""
+    """Launches of a module's kernels, for tests/instruments/launcher.py."""
     for number in range(kernels):
         for _ in range(each):
             sizes = [chance.choice(_SIZES) * (-1 if chance.random() < 0.05 else 1) for _ in range(3)]

@@ -26,6 +26,7 @@ def test_opcodes_that_are_cut_off() -> None:
             effects(opcode, operands)
 
 
+@pytest.mark.full
 def test_odd_instructions() -> None:
     ends = {check(odd_kernel(random.Random(number)).encode()) for number in range(1500)}
     assert ends == {"damaged", "analysed"}

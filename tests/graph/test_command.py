@@ -58,6 +58,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_recorded_program(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(graph(capsys, str(recorded), "--json", "--gpus", "3"))
     assert found["operations"] == {"launch": 2 * REQUESTS, "copy": 1 + 2 * REQUESTS, "memset": 0}
@@ -74,6 +75,7 @@ def test_a_recorded_program(recorded: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"{REQUESTS} requests" in words
 
 
+@pytest.mark.full
 def test_pictures(recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dot, page = tmp_path / "graph.dot", tmp_path / "graph.html"
     graph(capsys, str(recorded), "--dot", str(dot))
@@ -136,6 +138,7 @@ def test_options_that_make_no_sense(recorded: Path, words: list[str]) -> None:
     assert ended.value.code == 2
 
 
+@pytest.mark.full
 def test_independence_of_a_command(native_build: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
     options = ["--emulate", "1", "--out", str(tmp_path), "--page", "--json", str(rows)]
@@ -154,6 +157,7 @@ def test_independence_of_a_command(native_build: Path, tmp_path: Path) -> None:
     assert (tmp_path / "command.html").exists()
 
 
+@pytest.mark.full
 def test_independence_tells_what_fails(native_build: Path, tmp_path: Path) -> None:
     def told(*words: str) -> str:
         done = subprocess.run(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.graph.nodes import UNWRITTEN, Node, Program, Read, Span, What, Why, Write
-from controlplane.graph.rows import common, count, covers, meet, rows_of
+from controlplane.graph.rows import common, count, covers, overlap, rows_of
 from controlplane.graph.streams import LEGACY, NON_BLOCKING, Order
 from controlplane.graph.touched import less, touched
 from controlplane.graph.versions import dependencies
@@ -55,7 +55,7 @@ class Naive:
 @settings(max_examples=400, deadline=None)
 @given(drawn=NODES)
 def test_edges_are_those_of_a_dictionary_of_bytes(drawn: list[tuple[list[Span], list[Span], str]]) -> None:
-    """Strided bytes of different strides may be taken to meet, and no dependency may be missing."""
+    """Strided bytes of different strides may be taken to overlap, and no dependency may be missing."""
     nodes, naive = [], Naive()
     raw, war, waw = ([set[int]() for _ in drawn] for _ in range(3))
     for number, (reads, writes, special) in enumerate(drawn):
@@ -97,6 +97,7 @@ def forgetting(node: Node) -> Node:
     return Node(What.FORGET, "", 0.0, writes=writes)
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(one=spans(), other=spans())
 def test_rows_are_the_bytes_that_they_stand_for(one: Span, other: Span) -> None:
@@ -107,7 +108,7 @@ def test_rows_are_the_bytes_that_they_stand_for(one: Span, other: Span) -> None:
     some, more = bytes_of(one) & inside, bytes_of(other) & inside
     a, b = rows_of(one), rows_of(other)
     assert count(a, first, end) == len(some)
-    assert meet(a, b) or not some & more
+    assert overlap(a, b) or not some & more
     assert not covers(a, b) or more <= some
     assert common(a, b, first, end) >= len(some & more)
     if a is None or b is None or a[0] == b[0]:
@@ -165,10 +166,10 @@ def test_what_is_written_once_and_read_throughout_is_a_constant() -> None:
     weights = Node(What.COPY, "copy from host", 1.0, writes=(Write(Span(0, 64)),), from_host=True)
     others = [launch(Read(Span(0, 64)), writes=(Span(1000 + 8 * n, 1008 + 8 * n),)) for n in range(8)]
     found = dependencies(Program([weights, *others]))
-    assert found.settled == {0}
+    assert found.constant_writers == {0}
     assert found.is_constant(0, 5)
     again = dependencies(Program([weights, *others, launch(writes=(Span(0, 64),))]))
-    assert not again.settled
+    assert not again.constant_writers
 
 
 def a_range(kind: AccessKind, first: int, last: int, **flags: bool) -> Range:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import networkx as nx
 import pytest
 
+from controlplane.base.screen import plain
 from controlplane.graph import output, page, text
 from controlplane.graph.nodes import Node, Program, Read, Span, What, Why, Write
 from controlplane.graph.rule import Rule
@@ -182,7 +183,7 @@ def test_every_form_says_the_same() -> None:
     assert said["gain"] == round(found.gain, 4)
     assert len(said["requests"]) == 8
     assert said["chains"][0]["kernel"] == "scan"
-    lines = text.to_text(found)
+    lines = plain(text.to_text(found))
     assert "8 requests" in lines
     assert f"{found.gain:.2f} times one GPU" in lines
     drawn = list(output.to_dot(found))

@@ -14,9 +14,7 @@ SMALL = "sm_count: 1"
 
 @pytest.mark.parametrize(
     ("name", "programs"),
-    sampled(
-        [(name, 60) for name in SETTINGS] + [("half", 6), ("placed on four", 6)], [("half", 6), ("placed on four", 6)]
-    ),
+    sampled([(name, 60) for name in SETTINGS] + [("half", 6), ("placed on four", 6)], [("placed on four", 6)]),
 )
 def test_random_programs_that_keep_graphs_give_the_same_bytes(
     name: str, programs: int, native_build: Path, tmp_path: Path
@@ -44,6 +42,7 @@ def test_a_server_that_replays_graphs(native_build: Path, tmp_path: Path) -> Non
     assert alone.virtual_ns / ran.virtual_ns > 1.8
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("what", "wanted"), [("single", 1.7), ("chain", 0.98)])
 def test_one_thread_that_launches_graphs(what: str, wanted: float, native_build: Path, tmp_path: Path) -> None:
     """Independent ones in turn run at the same time; a chain of them stays where it is."""

@@ -102,6 +102,7 @@ def test_calls_say_what_gpus_with_copies_must_have(native_build: Path, tmp_path:
     assert json.loads(report.read_text())["launches"]["by_device"]["1"] == PLACED // 2
 
 
+@pytest.mark.full
 def test_calls_say_what_graphs_touch_that_they_were_captured_into(native_build: Path, tmp_path: Path) -> None:
     """Graphs of captured calls run on the other GPU: as they are, as child graphs, and after an update."""
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"

@@ -218,6 +218,7 @@ def test_memory_of_the_library_is_read_and_written_by_its_launches(marks: Marks)
     assert not own & marks.call("cublasSscal_v2", HOST, 1, ALPHA, A, 1).reads
 
 
+@pytest.mark.full
 def test_memory_of_a_handle_is_its_own(marks: Marks) -> None:
     """A workspace is scratch, a small piece is left as it was found; calls of other handles use neither."""
     got, gave = marks.marks.tessera_library_memory, marks.marks.tessera_library_memory_gone

@@ -23,6 +23,7 @@ def name_of(runtime: Runtime) -> str:
     return runtime.name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("runtime", [r for r in RUNTIMES if r.name in INSTALLED], ids=name_of)
 def test_installed(runtime: Runtime, probes: Probes, tmp_path: Path, native_build: Path) -> None:
     check(runtime, installed(runtime.file), probes, tmp_path, native_build)

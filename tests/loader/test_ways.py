@@ -105,6 +105,7 @@ def test_without_a_name_the_driver_is_found_where_the_loader_would(
         assert f"the driver is {driver.find({'LD_LIBRARY_PATH': path})}\n" in done.log
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("front", [[], ["--shim"]], ids=["emulator", "shim"])
 @pytest.mark.parametrize(
     "way", [("linked", "linked"), ("opened", "dlopen", "libcuda.so.1"), ("opened", "dlopen", "libcuda.so")]

@@ -2,7 +2,7 @@
  * A random program over streams, as data: operations on streams, events and small buffers, issued by a few host threads.
  *
  * Programs are free of races: any two operations that touch the same bytes, one of them writing, are ordered by the rules of streams,
- * events and the host's own waiting (edges.c), so the result is unique and running the operations one after the other (interpret.c)
+ * events and the host's own waiting (edges.c), so the result is unique and running the operations one after the other (program.c)
  * gives it. run.c runs the program on a driver.
  */
 #ifndef TESSERA_TESTS_MODEL_PROGRAM_H

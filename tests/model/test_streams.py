@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
-from tests.sample import sampled
 
 ROOT = Path(__file__).parents[2]
 CORPUS = sorted((ROOT / "tests" / "corpus" / "streams").glob("*.txt"))
@@ -41,6 +40,7 @@ def run(native_build: Path, options: list[str], arguments: list[str], program: s
     return done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_the_emulator_agrees_with_the_interpreter(native_build: Path) -> None:
     said = run(native_build, [], ["--seed", str(SEED), "--programs", str(PROGRAMS)])
     assert f"{PROGRAMS} programs, 0 differ" in said
@@ -53,6 +53,7 @@ def test_launches_on_other_gpus_change_nothing(native_build: Path, policy: Path)
     assert re.search(r"followed their stream: GPU 1: \d\d", said), f"no copies ran elsewhere:\n{said}"
 
 
+@pytest.mark.full
 def test_memory_that_moves_all_the_time_changes_nothing(native_build: Path, tmp_path: Path) -> None:
     moving = tmp_path / "moving.yaml"
     moving.write_text(POLICY + "memory: {place: follow, move_after: 0}\n")
@@ -69,13 +70,15 @@ def test_what_differed_once(native_build: Path, policy: Path) -> None:
     assert f"{len(CORPUS)} programs, 0 differ" in said
 
 
+@pytest.mark.full
 def test_more_streams_than_slots(native_build: Path, policy: Path) -> None:
     said = run(native_build, ["--policy", str(policy)], [], "many_streams")
     assert said.startswith("right\n")
     assert re.search(r"^ +1 +[1-9]\d{3}$", said, re.MULTILINE), f"no launches ran elsewhere:\n{said}"
 
 
-@pytest.mark.parametrize("seed", sampled(range(3), [2]))
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(3))
 def test_threads_that_launch_by_turns_in_the_same_streams(native_build: Path, policy: Path, seed: int) -> None:
     said = run(native_build, ["--policy", str(policy)], ["40", str(seed)], "many_threads")
     assert said.startswith("right\n")

@@ -82,11 +82,9 @@ def guest(
     head = f"version: 1\ndevices: {{home: 0, executors: [{executor}]}}\n"
     policy = "" if memory is None else f"{head}{f'memory: {{place: {memory}}}' if memory else ''}\n{rules}"
     machine = replace(machine, link=link)
-    for _ in range(LEARNING):
-        ran = emulated.run(native, place, machine, program, asked, policy=policy, summary=True)
-        if "memory_copies" not in ran.report or is_analysed(ran.report):
-            return ran
-    raise AssertionError(f"not analysed after {LEARNING} runs: {ran.report['analysis']}")
+    return emulated.until_analysed(
+        lambda: emulated.run(native, place, machine, program, asked, policy=policy, summary=True)
+    )
 
 
 def learnt(
@@ -128,6 +126,7 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert ran.virtual_ns < afar.virtual_ns
 
 
+@pytest.mark.full
 def test_gpus_have_copies_if_nothing_is_said(native_build: Path, tmp_path: Path) -> None:
     native = native_build / "native"
     first = serve(native, tmp_path, UNSAID)
@@ -139,6 +138,7 @@ def test_gpus_have_copies_if_nothing_is_said(native_build: Path, tmp_path: Path)
     assert "no copies" not in ran.errors
 
 
+@pytest.mark.full
 def test_a_gpu_that_is_hidden_from_the_program_uses_home_s_memory(
     native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +151,7 @@ def test_a_gpu_that_is_hidden_from_the_program_uses_home_s_memory(
     assert "has no room" not in ran.errors
 
 
+@pytest.mark.full
 def test_what_keeps_gpus_from_copies_is_said(
     native_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,6 +168,7 @@ def test_what_keeps_gpus_from_copies_is_said(
             assert refused in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_policy_that_has_to_know_kernels_does_not_have_launches_recorded(native_build: Path, tmp_path: Path) -> None:
     """Recording costs each launch more than all that copies do."""
     native = native_build / "native"
@@ -179,7 +181,8 @@ def test_a_policy_that_has_to_know_kernels_does_not_have_launches_recorded(nativ
     assert plain["launches"]["by_device"] == counted["launches"]["by_device"]
 
 
-@pytest.mark.parametrize("rules", sampled([STREAMS, NTH], [NTH]), ids=["by stream", "by turns"])
+@pytest.mark.full
+@pytest.mark.parametrize("rules", [STREAMS, NTH], ids=["by stream", "by turns"])
 def test_launches_that_repeat_see_what_other_gpus_wrote_meanwhile(
     rules: str, native_build: Path, tmp_path: Path
 ) -> None:
@@ -192,7 +195,8 @@ def test_launches_that_repeat_see_what_other_gpus_wrote_meanwhile(
     assert min(device["launches"] for device in ran.report["devices"]) > 300
 
 
-@pytest.mark.parametrize("device", sampled(GIVEN, ["by_stream"]))
+@pytest.mark.full
+@pytest.mark.parametrize("device", GIVEN)
 def test_a_server_s_threads_are_given_gpus(device: str, native_build: Path, tmp_path: Path) -> None:
     """Nobody has to count the streams."""
     native, (given, more) = native_build / "native", GIVEN[device]
@@ -215,6 +219,7 @@ def test_a_server_s_threads_are_given_gpus(device: str, native_build: Path, tmp_
     assert factor > WANTED
 
 
+@pytest.mark.full
 def test_a_gpu_has_copies_of_what_it_uses(native_build: Path, tmp_path: Path) -> None:
     native, program = native_build / "native", [str(SIZES), str(MEBIBYTES)]
     alone = guest(native, tmp_path, None, STREAMS, program)
@@ -226,6 +231,7 @@ def test_a_gpu_has_copies_of_what_it_uses(native_build: Path, tmp_path: Path) ->
     assert ran.report["devices"][1]["remote_bytes"] == 0
 
 
+@pytest.mark.full
 def test_a_full_gpu_says_so_once_and_uses_memory_at_home(native_build: Path, tmp_path: Path) -> None:
     native, program = native_build / "native", [str(SIZES), str(MEBIBYTES)]
     executor = f"{{gpu: 1, memory_limit: {MEBIBYTES // 2}MiB}}"
@@ -239,6 +245,7 @@ def test_a_full_gpu_says_so_once_and_uses_memory_at_home(native_build: Path, tmp
     assert ran.errors.count("has no room for more copies") == 1
 
 
+@pytest.mark.full
 def test_a_full_gpu_gives_up_what_it_holds_nothing_of(native_build: Path, tmp_path: Path) -> None:
     native, program = native_build / "native", [str(SIZES), str(MEBIBYTES), "after"]
     executor = f"{{gpu: 1, memory_limit: {MEBIBYTES * 3 // 2}MiB}}"
@@ -264,6 +271,7 @@ def test_random_programs_give_the_same_bytes(name: str, programs: int, native_bu
     assert sum(second.report["memory_copies"]["pulls"].values()) > 10
 
 
+@pytest.mark.full
 def test_memory_is_offered_to_others_while_there_are_too_many_streams(native_build: Path, tmp_path: Path) -> None:
     """What has to be forgotten then is forgotten by somebody who does not have the memory lock."""
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
@@ -278,7 +286,8 @@ def test_memory_is_offered_to_others_while_there_are_too_many_streams(native_bui
     assert json.loads(report.read_text())["launches"]["by_device"]["1"] > 2000
 
 
-@pytest.mark.parametrize("writer", sampled(["joined", "legacy"], ["joined"]))
+@pytest.mark.full
+@pytest.mark.parametrize("writer", ["joined", "legacy"])
 def test_a_capture_keeps_nobody_from_coming_after_others(writer: str, native_build: Path, tmp_path: Path) -> None:
     """A stream that becomes part of it, and the default one that it does not concern."""
     policy = tmp_path / "policy.yaml"
@@ -298,9 +307,10 @@ def test_a_capture_keeps_nobody_from_coming_after_others(writer: str, native_bui
         assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "slow_call", "microseconds"),
-    sampled(JOINED, [JOINED[0]]),
+    JOINED,
 )
 def test_a_stream_joins_a_capture_before_or_after_it_is_asked(
     kind: str, slow_call: str, microseconds: int, native_build: Path, tmp_path: Path
@@ -338,6 +348,7 @@ def test_programs_on_full_gpus_give_the_same_bytes(native_build: Path, tmp_path:
     assert second.report["launches"]["by_device"]["1"] > 10
 
 
+@pytest.mark.full
 def test_what_a_launch_touched_is_forgotten_when_memory_has_changed(native_build: Path, tmp_path: Path) -> None:
     rules = "rules:\n  - {match: {function: gather}, device: 1}\n"
     for _ in range(2):  # the first run learns

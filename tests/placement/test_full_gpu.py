@@ -10,7 +10,6 @@ from tests.fault.fault_driver import build
 from tests.placement.staged_guest import ROUNDS
 from tests.placement.test_copies import guest
 from tests.placement.test_pairs import NO_PEER
-from tests.sample import sampled
 
 STAGED = Path(__file__).with_name("staged_guest.py")
 WAYS, LINKS = ("alloc", "pitch", "async", "pool", "create"), ("pcie5", NO_PEER)
@@ -23,7 +22,8 @@ def beside(memory_mib: int) -> Machine:
     return Machine(1, beside=f"{{gpu: h200, count: 1, memory_gib: {memory_mib / 1024}}}")
 
 
-@pytest.mark.parametrize(("how", "link"), sampled([*product(WAYS, LINKS)], [("alloc", "pcie5"), ("pool", NO_PEER)]))
+@pytest.mark.full
+@pytest.mark.parametrize(("how", "link"), [*product(WAYS, LINKS)])
 def test_the_program_allocates_where_copies_are(how: str, link: str, native_build: Path, tmp_path: Path) -> None:
     """Only the copies hold what was written; they go, one after the other, and nothing is lost."""
     native, machine, program = native_build / "native", beside(64), [str(FULL), how, "13", str(8 << 20), "4"]
@@ -34,9 +34,10 @@ def test_the_program_allocates_where_copies_are(how: str, link: str, native_buil
     assert ran.report["memory_copies"]["bytes"].get("1", 0) <= 32 << 20
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("memory", "copy"),
-    sampled([*product(("home", "copies"), ("HtoD", "plain", "2D"))], [("home", "HtoD"), ("copies", "2D")]),
+    [*product(("home", "copies"), ("HtoD", "plain", "2D"))],
 )
 def test_what_is_copied_from_the_host_is_there_for_a_launch_elsewhere(
     memory: str, copy: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -54,6 +55,7 @@ def test_what_is_copied_from_the_host_is_there_for_a_launch_elsewhere(
     assert ran.output == f"{ROUNDS}\n"
 
 
+@pytest.mark.full
 def test_copies_leave_a_gpu_s_driver_some_memory(native_build: Path, tmp_path: Path) -> None:
     """It may have to load code, or need local memory for a launch, which would fail."""
     native, mebibytes = native_build / "native", 1024

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import statistics
 import subprocess
 import time
 from dataclasses import dataclass
@@ -46,11 +47,19 @@ def run(native: Path, place: Path, machine: Machine, guest: Path, *words: object
     return emulated.run(native, place, machine.emulated, program, machine.options, variables=variables, timeout_s=200)
 
 
+def learn(native: Path, place: Path, machine: Machine, guest: Path, *words: object, **variables: str) -> None:
+    """Afterwards it is known what its launches touch."""
+    ran = emulated.until_analysed(lambda: run(native, place, machine, guest, *words, **variables))
+    assert emulated.is_analysed(ran.report)
+
+
 WARM, OVERLAPPED = 24, 8  # requests
+PAIRS = 3  # of runs: when results of earlier launches are seen depends on the machine that emulates
 TWO, FOUR, UNEVEN = Machine(2, 26, 38), Machine(4, 14, 50), Machine(2, 38, 90)
 
 
-@pytest.mark.parametrize(("machine", "wanted"), sampled([(TWO, 0.62), (FOUR, 0.52), (UNEVEN, 0.62)], [(UNEVEN, 0.62)]))
+@pytest.mark.full
+@pytest.mark.parametrize(("machine", "wanted"), [(TWO, 0.62), (FOUR, 0.47), (UNEVEN, 0.62)])
 def test_layers_stay_whole_and_requests_overlap(
     machine: Machine, wanted: float, native_build: Path, tmp_path: Path
 ) -> None:
@@ -60,8 +69,9 @@ def test_layers_stay_whole_and_requests_overlap(
     native = native_build / "native"
     few, many = (("layers", LAYERS, WARM, more, ROWS, KIB) for more in (0, OVERLAPPED))
     alone = [run(native, tmp_path, Machine(1), GUEST, *words) for words in (few, many)]
-    run(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 0, ROWS, KIB)  # learns what launches touch
-    waited, ran = (run(native, tmp_path, machine, GUEST, *words) for words in (few, many))
+    learn(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 0, ROWS, KIB)
+    pairs = [tuple(run(native, tmp_path, machine, GUEST, *words) for words in (few, many)) for _ in range(PAIRS)]
+    waited, ran = pairs[-1]
     assert [waited.output, ran.output] == [each.output for each in alone]
     assert ran.remote_bytes == waited.remote_bytes == 0
     # a request's input and result, and at each cut what is between
@@ -70,15 +80,18 @@ def test_layers_stay_whole_and_requests_overlap(
     assert (pool["passed"] > 0) is (machine is UNEVEN)
     assert min(part["owned_bytes"] for part in pool["gpus"]) >= LAYERS // machine.gpus * ROWS * ACTIVATION
     alone_ns = alone[1].virtual_ns - alone[0].virtual_ns
-    assert (ran.virtual_ns - waited.virtual_ns) / alone_ns < wanted
+    took_ns = statistics.median(all_.virtual_ns - some.virtual_ns for some, all_ in pairs)
+    assert took_ns / alone_ns < wanted
 
 
+@pytest.mark.full
 def test_the_gpu_says_that_it_has_the_pool(native_build: Path, tmp_path: Path) -> None:
     machine = Machine(4, 56, 8)
     assert run(native_build / "native", tmp_path, machine, GUEST, "info").lines == ["224 224 224"]
 
 
-SHAPES = [(seed, reserve) for reserve in (4, 8, 44) for seed in range(8)]
+# in seed 7 all memory of GPU 3 lies idle if there is little
+SHAPES = [(seed, reserve) for reserve in (4, 8, 44) for seed in range(8) if (seed, reserve) != (7, 44)]
 
 
 @pytest.mark.parametrize(("seed", "reserve"), sampled(SHAPES, [(1, 8)]))
@@ -86,13 +99,13 @@ def test_a_random_program_and_its_model(seed: int, reserve: int, native_build: P
     """Every byte is right, and memory is refused exactly when there is none left; with little room for copies, too."""
     native, machine = native_build / "native", Machine(4, 64 - reserve, reserve)
     pages = 4 * machine.pool // 2
-    run(native, tmp_path, machine, RANDOM, seed, 60, pages)  # learns what launches touch
-    ran = run(native, tmp_path, machine, RANDOM, seed, 400, pages, TESSERA_DISORDER=str(seed + 1))
+    learn(native, tmp_path, machine, RANDOM, seed, 60, pages)
+    ran = run(native, tmp_path, machine, RANDOM, seed, 600, pages, TESSERA_DISORDER=str(seed + 1))
     refused, given = map(int, ran.output.split())
     assert ran.report["pool"]["refused"] >= refused
     assert refused > 0
     assert given > 10
-    assert sum(count > 0 for count in ran.by_device.values()) > 2  # what lies on one may never be used
+    assert min(ran.by_device.values()) > 0
     assert ran.report["launches"]["kept_home"] == 0
 
 
@@ -100,12 +113,13 @@ LOST, LOST_WITH_HOST = Machine(4, 56, 8), Machine(2, 40, 24, 40)
 FAULTS = [(machine, fault) for machine in (LOST, LOST_WITH_HOST) for fault in (signal.SIGKILL, signal.SIGSTOP)]
 
 
-@pytest.mark.parametrize(("machine", "fault"), sampled(FAULTS, FAULTS[:1]))
+@pytest.mark.full
+@pytest.mark.parametrize(("machine", "fault"), FAULTS)
 def test_a_gpu_is_lost(machine: Machine, fault: signal.Signals, native_build: Path, tmp_path: Path) -> None:
     """Work that it had begun, if any, is lost: the program gets an error, soon, and ends as it wants to."""
     native = native_build / "native"
     words = ("serve", LAYERS, 20, 512, KIB)
-    run(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 0, 512, KIB)  # learns what launches touch
+    learn(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 0, 512, KIB)
     options = ("--no-summary", *machine.options)
     line = emulated.command(tmp_path, machine.emulated, (GUEST, *words), options, policy="")
     pipe = subprocess.PIPE

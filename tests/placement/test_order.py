@@ -22,6 +22,7 @@ SHARES = (
 )
 HALF = ("{match: {share: {fraction: 0.5, seed: 1}}, device: 1}",)
 FOUR = [(4, SHARES, ""), (4, SHARES, "copies,sets")]
+ORDER = HERE / "order_guest.py"
 STEPS, KIB, STEP_NS = 150, 8, 20_000
 WANTED = 1.8
 
@@ -53,6 +54,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.full
 def test_who_must_wait_waits(native_build: Path, tmp_path: Path) -> None:
     """What each case leaves behind, by machine, is what it leaves on one GPU."""
     native, program = native_build / "native", [HERE / "order_cases_guest.py"]
@@ -76,13 +78,43 @@ def test_random_programs_in_disorder_give_the_same_bytes(
     gpus: int, rules: tuple[str, ...], features: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:
     native, machine = native_build / "native", Machine(gpus, GPU)
-    program = [HERE / "order_guest.py", 1000 * gpus, programs, 100, *([features] if features else [])]
+    program = [ORDER, 1000 * gpus, programs, 100, *([features] if features else [])]
     alone = run(native, tmp_path, machine, program)
     for disorder in range(2 if programs < 60 else 3):  # the first run learns what launches touch
         ran = run(native, tmp_path, machine, program, rules, disorder=disorder)
         assert ran.lines == alone.lines
     assert ran.report["memory_copies"]["ties"] > programs
     assert min(ran.by_device.values()) > 10 * programs
+
+
+@pytest.mark.full
+def test_random_programs_in_disorder_whose_pulls_are_staged(
+    native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One stream has more staged pulls than are marked at a time."""
+    monkeypatch.setenv("TESSERA_STAGE", "1")
+    native, machine, program = native_build / "native", Machine(4, GPU), [ORDER, 4000, 60, 100, "copies,sets"]
+    alone = run(native, tmp_path, machine, program)
+    for disorder in (0, 1, 1, 2):
+        ran = run(native, tmp_path, machine, program, SHARES, disorder=disorder)
+        assert ran.lines == alone.lines
+
+
+@pytest.mark.full
+def test_work_that_comes_after_what_a_strand_has_signalled_is_waited_for(native_build: Path, tmp_path: Path) -> None:
+    """A copy from the host that several strands make: one of them, tied to another, makes that signal before its part.
+
+    It went wrong in one of six runs.
+    """
+    native, machine = native_build / "native", Machine(4, GPU, "pcie5")
+    program = [ORDER, 103754, 2, 60, "streams,copies,sets,reads,pinned,host,gives"]
+    shares = ((0.3, 21, 1), (0.4, 28, 2), (0.5, 27, 3))
+    rules = tuple(
+        f"{{match: {{share: {{fraction: {part}, seed: {seed}}}}}, device: {gpu}}}" for part, seed, gpu in shares
+    )
+    alone = run(native, tmp_path, machine, program)
+    for _ in range(8):
+        assert run(native, tmp_path, machine, program, rules, disorder=889).lines == alone.lines
 
 
 @pytest.mark.parametrize(
@@ -105,6 +137,7 @@ def test_chains_of_one_stream_run_at_the_same_time(native_build: Path, tmp_path:
     assert alone.virtual_ns / ran["stream"].virtual_ns < 1.05
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", ["0", "1"])
 def test_what_another_gpu_pulls_late_can_be_overwritten_early(
     native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str

@@ -90,6 +90,7 @@ def launch(name: str, *buffers: int, times: int = 1) -> Step:
     return {"launch": name, "buffers": list(buffers), "times": times}
 
 
+@pytest.mark.full
 def test_what_all_launches_of_a_policy_use_lies_where_they_run(runner: Runner) -> None:
     steps = [launch("alpha", 0, 1, times=3), {"copy": [0, 2]}, {"wait": "stream"}, {"replace": 0}, launch("beta", 0, 2)]
     ran = runner.run(ALL, [LARGE, SMALL, LARGE], steps)
@@ -107,6 +108,7 @@ def test_memory_follows_its_use(runner: Runner, way: str) -> None:
     assert ran.local == [20 * TOUCHED, 10 * TOUCHED]
 
 
+@pytest.mark.full
 def test_memory_moves_back_and_new_memory_goes_where_its_like_was_used(runner: Runner) -> None:
     steps = [
         launch("alpha", 0, times=32),
@@ -123,6 +125,7 @@ def test_memory_moves_back_and_new_memory_goes_where_its_like_was_used(runner: R
     assert ran.local == [TOUCHED, TOUCHED]
 
 
+@pytest.mark.full
 def test_what_both_use_stays(runner: Runner) -> None:
     steps = [launch("alpha", 0, times=100), {"wait": "stream"}] * 3
     ran = runner.run(ALTERNATE, [LARGE], steps)
@@ -131,6 +134,7 @@ def test_what_both_use_stays(runner: Runner) -> None:
     assert ran.remote == [0, 150 * TOUCHED]
 
 
+@pytest.mark.full
 def test_a_fixed_place(runner: Runner) -> None:
     steps = [launch("alpha", 0, times=40), {"wait": "context"}, launch("beta", 0, times=2)]
     away = runner.run(ALPHA.replace("follow", "1"), [LARGE], steps)
@@ -141,6 +145,7 @@ def test_a_fixed_place(runner: Runner) -> None:
     assert (home.local, home.remote) == ([2 * TOUCHED, 0], [0, 40 * TOUCHED])
 
 
+@pytest.mark.full
 def test_an_executor_takes_no_more_than_its_limit(runner: Runner) -> None:
     """Its own modules count, too: two buffers fit, a third does not, neither at first nor by moving."""
     limited = ALL.replace("[1]", "[{gpu: 1, memory_limit: 5MiB}]")
@@ -153,6 +158,7 @@ def test_an_executor_takes_no_more_than_its_limit(runner: Runner) -> None:
     assert ran.placement == {"created_bytes": {}, "moved": 1, "moved_bytes": LARGE}
 
 
+@pytest.mark.full
 def test_memory_that_other_devices_are_about_to_use_stays(runner: Runner) -> None:
     steps = [{"attribute": 0}, launch("alpha", 0, times=100), {"wait": "context"}, launch("alpha", 0, times=100)]
     ran = runner.run(ALPHA, [LARGE], steps)
@@ -160,6 +166,7 @@ def test_memory_that_other_devices_are_about_to_use_stays(runner: Runner) -> Non
     assert ran.remote == [0, 200 * TOUCHED]
 
 
+@pytest.mark.full
 def test_graphs_find_memory_where_it_went(runner: Runner) -> None:
     captured = {"capture": "alpha", "buffers": [0], "times": 3}
     steps = [captured, launch("alpha", 0, times=40), {"wait": "stream"}, captured, {"wait": "context"}]
@@ -168,6 +175,7 @@ def test_graphs_find_memory_where_it_went(runner: Runner) -> None:
     assert ran.remote == [3 * TOUCHED, 40 * TOUCHED]
 
 
+@pytest.mark.full
 def test_without_peer_access_everything_stays_home(runner: Runner, tmp_path: Path) -> None:
     machine = tmp_path / "machine.yaml"
     machine.write_text("devices: [{gpu: l40s, count: 2}]\nlink: pcie4-no-peer\n")

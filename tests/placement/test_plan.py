@@ -2,68 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
-import json
-import subprocess
-import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from controlplane.plan import planfile
 from controlplane.plan.planfile import Group, Placement, Plan, Run
-from tests.command import ROOT, TESSERA, TESSERA_RUN, with_native
+from tests import bench_scripts
+from tests.command import with_native
+from tests.placement.plan_runs import Runs
 
-HERE = Path(__file__).parent
-MACHINE = "devices:\n  - {gpu: h200, launch_latency_ns: 7000}\n  - {gpu: l40s, launch_latency_ns: 14000}\nlink: pcie4\n"
-PROGRAM = ("automatic_guest.py", "requests", "11", "8", "8")
 REQUESTS, STEPS = 12, 8
-
-
-class Runs:
-    """A folder in which programs run on one machine."""
-
-    def __init__(self, native: Path, folder: Path, machine: str = MACHINE) -> None:
-        self.folder = folder
-        self.environment = {**with_native(native), "XDG_CACHE_HOME": str(folder / "cache")}
-        (folder / "machine.yaml").write_text(machine)
-
-    def run(self, words: Sequence[str], program: Sequence[str] = PROGRAM) -> subprocess.CompletedProcess[str]:
-        guest, *rest = program
-        command = [str(TESSERA_RUN), "--emulate", "machine.yaml", "--json", "report.json", *words, "--"]
-        return subprocess.run(
-            [*command, sys.executable, str(HERE / guest), *rest],
-            text=True,
-            capture_output=True,
-            env=self.environment,
-            cwd=self.folder,
-            timeout=100,
-            check=False,
-        )
-
-    def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "report.json").read_text())
-        return found
-
-    def plan(self, requests: int = 8) -> Plan:
-        """Of a profile that was made: by its figures whole requests, the second GPU each third one."""
-        command = [str(TESSERA), "plan", "run.profile", "--requests", str(requests), "-o", "run.plan"]
-        subprocess.run(command, env=self.environment, cwd=self.folder, check=True, capture_output=True, timeout=100)
-        return planfile.read(self.folder / "run.plan")
-
-    def followed(self, plan: Plan, program: Sequence[str] = PROGRAM) -> subprocess.CompletedProcess[str]:
-        """What launches touch may be known too late for the first ones of a run, but is known in the next."""
-        planfile.write(plan, self.folder / "run.plan")
-        for _ in range(3):
-            ran = self.run(["--plan", "run.plan"], program)
-            if ran.returncode or not self.report()["plan"]["unplaced"]:
-                break
-        return ran
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +52,7 @@ def test_plans_are_followed_by_request_and_by_layer(profiled: tuple[Runs, str, P
     assert slower["busy_ns"] == REQUESTS * 4 * 14_000
 
 
+@pytest.mark.full
 def test_a_plan_of_other_code_or_hardware_is_refused(profiled: tuple[Runs, str, Plan]) -> None:
     runs, _, plan = profiled
     other = tuple(replace(each, function="_Z5otherv") for each in plan.classes)
@@ -139,38 +90,7 @@ def test_what_differs_from_the_plan_is_placed_by_the_rule_and_counted(profiled: 
     assert "; 7 it does not have" in ran.stderr
 
 
-@pytest.mark.full
-def test_a_run_follows_another_plan_when_more_clients_come(native_build: Path, tmp_path: Path) -> None:
-    """One client, and three more after its 100th request; each launch fills a GPU for a millisecond."""
-    gpu = "{gpu: h200, count: 2, sm_count: 1, max_blocks_per_sm: 1, launch_latency_ns: 1000000}"
-    runs = Runs(native_build / "native", tmp_path, f"devices:\n  - {gpu}\nlink: nvlink4\n")
-    program = ("layers_guest.py", "1000", "1", "2", "4", "4", "100:4")
-    few = (program[0], "24", *program[2:-1])
-    assert runs.run(["--profile", "run.profile", "--gpus", "all"], few).returncode == 0
-    plan = runs.plan(requests=1)
-    assert plan.chosen.startswith("one GPU")
-    plain = runs.run([], program)
-    alone_ns = runs.report()["virtual_ns"]
-    ran = runs.run(["--plan", "run.plan", "--adapt", "run.profile"], program)
-    report = runs.report()
-    assert ran.stdout == plain.stdout
-    assert "requests in flight instead of 1" in report["plan"]["swapped"][0]["reason"]
-    assert report["plan"]["swapped"][0]["plan"] == "by request"
-    assert report["launches"]["by_device"]["1"] > 0
-    assert report["virtual_ns"] < 0.8 * alone_ns
-
-
-def _bench() -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("follow_bench", str(ROOT / "scripts" / "bench" / "follow"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
-
-
-BENCH = _bench()
+BENCH = bench_scripts.load("follow")
 
 
 @pytest.mark.full

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
-from tests.sample import sampled
 
 ORDINARY = Path(__file__).with_name("freed_guest.py")
 GUEST = Path(__file__).with_name("pool_guest.py")
@@ -30,6 +29,7 @@ def is_right(native: Path, place: Path, guest: Path, streams: tuple[str, ...], a
     assert not away or "    1         1" in done.stderr, f"the launch did not run elsewhere:\n{done.stderr}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "streams",
     [("legacy", "blocking"), ("blocking", "legacy"), ("legacy", "legacy"), ("blocking", "blocking", "captured")],
@@ -41,7 +41,8 @@ def test_a_pool_is_destroyed_while_a_kernel_elsewhere_uses_it(
     is_right(native_build / "native", tmp_path, GUEST, streams)
 
 
-@pytest.mark.parametrize("away", sampled([False, True], [True]), ids=["without a policy", "elsewhere"])
+@pytest.mark.full
+@pytest.mark.parametrize("away", [False, True], ids=["without a policy", "elsewhere"])
 @pytest.mark.parametrize(
     "streams",
     [("legacy", "blocking"), ("blocking", "legacy"), ("legacy", "legacy"), ("legacy", "own")],

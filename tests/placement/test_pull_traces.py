@@ -14,7 +14,6 @@ from controlplane.observe import perfetto, timeline, trace
 from controlplane.observe.report import report
 from tests.command import TESSERA_RUN, with_native
 from tests.fault.executor_faults import COPIES, POLICY, learn
-from tests.sample import sampled
 from tests.trace_events import check_trace_events
 
 ROUNDS = 4
@@ -41,7 +40,8 @@ def recorded(native: Path, place: Path, link: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("link", sampled(["nvlink4", "pcie5-no-peer"], ["pcie5-no-peer"]))
+@pytest.mark.full
+@pytest.mark.parametrize("link", ["nvlink4", "pcie5-no-peer"])
 def test_pulls_are_slices_with_arrows(
     link: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +89,7 @@ def test_pulls_are_slices_with_arrows(
         assert pull.details["stream"] == after.details["stream"]
 
 
+@pytest.mark.full
 def test_a_sample_of_pulls_is_timed(native_build: Path, tmp_path: Path) -> None:
     """The first ones of a thread, and some of the others: what all take is estimated."""
     native, policy, out = native_build / "native", tmp_path / "policy.yaml", tmp_path / "report.json"

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from controlplane.analysis.cache import Cache
 from controlplane.analysis.recent import Recent
 from ptxtools.machine.consent import Consent
@@ -35,6 +37,7 @@ def run(native: Path, place: Path, kib: int) -> tuple[str, int]:
     return done.stdout, len(recent.shapes())
 
 
+@pytest.mark.full
 def test_launches_of_earlier_runs_are_not_evaluated_again(native_build: Path, tmp_path: Path) -> None:
     native = native_build / "native"
     first, _ = run(native, tmp_path, 4)

@@ -11,7 +11,6 @@ from tests.fault.fault_driver import build
 from tests.placement.test_copies import NTH, RANDOM, STREAMS, UNSAID, guest, learnt, serve
 from tests.placement.test_pairs import NO_PEER
 from tests.random.campaign import NONE, POLICIES, Setting, run
-from tests.sample import sampled
 
 VERIFIED = Path(__file__).with_name("verified_guest.py")
 AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
@@ -20,7 +19,8 @@ LINKS = ["pcie5", NO_PEER]
 SPOILED = {"alpha": (3 * 2048, "a6", "01"), "look": (0, "a5", "00")}
 
 
-@pytest.mark.parametrize(("rules", "link"), sampled([*product((STREAMS, NTH), LINKS)], [(NTH, NO_PEER)]))
+@pytest.mark.full
+@pytest.mark.parametrize(("rules", "link"), [*product((STREAMS, NTH), LINKS)])
 def test_a_server_s_launches_are_verified(rules: str, link: str, native_build: Path, tmp_path: Path) -> None:
     """If nothing is said about memory, too: verified launches do not keep GPUs from copies."""
     native = native_build / "native"
@@ -42,7 +42,8 @@ def spoiled(kernel: str, link: str, native: Path, headers: Path, place: Path, pa
     return guest(tree, place, "copies", AWAY, [str(VERIFIED), kernel], link, asked=["--verify"])
 
 
-@pytest.mark.parametrize(("kernel", "link"), sampled([*product(SPOILED, LINKS)], [("look", NO_PEER)]))
+@pytest.mark.full
+@pytest.mark.parametrize(("kernel", "link"), [*product(SPOILED, LINKS)])
 def test_a_wrong_byte_in_the_executor_s_copy_is_found(
     kernel: str, link: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,9 +61,8 @@ def test_a_wrong_byte_in_the_executor_s_copy_is_found(
     assert f"at home {here}; 1 bytes differ in all" in line
 
 
-@pytest.mark.parametrize(
-    "name", sampled(["copies-share", "copies-stream", "copies-limited", "data-share"], ["copies-share"])
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["copies-share", "copies-stream", "copies-limited", "data-share"])
 def test_random_programs_are_verified(name: str, native_build: Path, tmp_path: Path) -> None:
     setting = Setting(native_build, tmp_path, variables={"XDG_CACHE_HOME": str(tmp_path / "cache")})
     asked = ["--seed", str(RANDOM["copies-share"]), "--programs", "10"]

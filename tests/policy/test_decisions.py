@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.base.content import content_hash
-from controlplane.policy import decide, read_policy
+from controlplane.policy import decide
+from controlplane.policy.read import read_policy
 from tests.policy.launches import FUNCTIONS, MANGLED
 from tests.policy.run import Launch, run
 from tests.sample import sampled
@@ -91,6 +92,7 @@ def test_a_module_is_matched_by_the_hash_of_its_image(native_build: Path, tmp_pa
     assert outcome.by_function == {(name, 1): 4 for name in ("alpha", "beta", "gamma")}
 
 
+@pytest.mark.full
 def test_a_share_depends_on_its_seed_only(native_build: Path, tmp_path: Path) -> None:
     launches: list[Launch] = [{"function": "alpha"} for _ in range(400)]
     seen = [

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.policy.run import Launch, run
 
 LAUNCHES: list[Launch] = [{"function": "alpha", "blocks": 1024, "threads": 1024} for _ in range(4)]
@@ -20,6 +22,7 @@ def busy_ns(native_build: Path, tmp_path: Path, limit: str) -> int:
     return int(kernel["virtual_ns"])
 
 
+@pytest.mark.full
 def test_an_executor_keeps_to_its_sms(native_build: Path, tmp_path: Path) -> None:
     whole, part = (busy_ns(native_build, tmp_path, f"sm_limit: {count}") for count in (132, 8))
     assert part > 4 * whole

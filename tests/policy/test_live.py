@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.policy.run import TIMEOUT_S, blocks_of, command, environment, outcome_of
 
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1, 2]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
@@ -73,6 +75,7 @@ def test_a_running_program_changes_gpu(native_build: Path, tmp_path: Path) -> No
     assert outcome_of(report).by_function == {("alpha", 1): 40, ("alpha", 2): 80, ("alpha", 0): 40}
 
 
+@pytest.mark.full
 def test_no_mistake_ends_the_statistics(native_build: Path, tmp_path: Path) -> None:
     policy, report, pause = tmp_path / "policy.yaml", tmp_path / "report.json", tmp_path / "go"
     policy.write_text(POLICY)
@@ -98,6 +101,7 @@ def test_no_mistake_ends_the_statistics(native_build: Path, tmp_path: Path) -> N
     assert outcome_of(report).report["launches"]["by_device"]["1"] == 2
 
 
+@pytest.mark.full
 def test_edits_under_load_change_no_result(native_build: Path, tmp_path: Path) -> None:
     """Nobody waits for anybody here: launches go on while rules change under them."""
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"

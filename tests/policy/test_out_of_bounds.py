@@ -47,7 +47,8 @@ def policy_file(tmp_path: Path, text: str) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("case", sampled(bounds_guest.CASES, SAMPLE))
+@pytest.mark.full
+@pytest.mark.parametrize("case", bounds_guest.CASES)
 def test_faults_are_those_without_a_policy(case: str, native_build: Path, tmp_path: Path) -> None:
     alone = run(native_build, case)
     assert run(native_build, case, "--policy", policy_file(tmp_path, POLICY)) == alone
@@ -61,13 +62,15 @@ def test_launches_that_stay_home_are_checked_too(case: str, native_build: Path, 
     assert run(native_build, case, "--policy", policy_file(tmp_path, STAYS)) == run(native_build, case)
 
 
+@pytest.mark.full
 def test_memory_that_moves_keeps_its_bounds(native_build: Path, tmp_path: Path) -> None:
     policy = policy_file(tmp_path, FOLLOWS)
     for case in ("inside", "past_the_rounding", "copies"):
         assert run(native_build, case, "--policy", policy)[0] == run(native_build, case)[0]
 
 
-@pytest.mark.parametrize("option", sampled(["--verify", "--check-writes"], ["--check-writes"]))
+@pytest.mark.full
+@pytest.mark.parametrize("option", ["--verify", "--check-writes"])
 def test_what_copies_all_memory_is_not_taken_for_the_program(option: str, native_build: Path, tmp_path: Path) -> None:
     policy = policy_file(tmp_path, POLICY)
     answers, faults = run(native_build, "inside", "--policy", policy, f"{option}")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.policy import Launches
-from controlplane.policy.table import RuleUse
+from controlplane.policy.table import Launches, RuleUse
 from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE
 from tests.command import TESSERA_RUN
@@ -26,6 +25,7 @@ CASES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_a_failure(case: str, native_build: Path, tmp_path: Path) -> None:
     text, launches, options, code, said = CASES[case]

@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.base.content import content_hash
 from controlplane.commands.main import main
+from tests import schemas
 from tests.command import TESSERA_RUN
 from tests.policy.launches import PTX
 from tests.policy.run import PROGRAM, TIMEOUT_S, Launch, Outcome, environment, run
@@ -62,11 +63,14 @@ def tried_out(
     outcome, traced = run(native_build, place, policy, LAUNCHES), traced_run(native_build, place)
     check = ["policy", "check", str(place / "policy.yaml"), "--emulate", "3", "--trace", str(traced)]
     assert main([*check, "--json"]) == 0
-    tried = json.loads(capsys.readouterr().out)["trace"]
+    printed = json.loads(capsys.readouterr().out)
+    schemas.check("policy", printed)
+    tried = printed["trace"]
     assert main(check) == 0
     return outcome, tried, capsys.readouterr().out
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("native")
 def test_a_trace_tells_which_gpus_streams_and_threads_are_given(
     native_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -81,6 +85,7 @@ def test_a_trace_tells_which_gpus_streams_and_threads_are_given(
     assert f"  takes 20 launches of the trace ({said})\n" in told
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("native")
 def test_a_trace_tells_what_the_rules_take(
     native_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

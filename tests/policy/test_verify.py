@@ -57,6 +57,7 @@ def test_a_launch_with_an_attribute_differs(native_build: Path, tmp_path: Path) 
     assert outcome.report["verify"] == {"verified": 1, "different": 1, "not_verified": 0}
 
 
+@pytest.mark.full
 def test_a_difference_is_reported_and_the_function_stays_home(native_build: Path, tmp_path: Path) -> None:
     launches: list[Launch] = [*SUMS, *({"function": "sm_count"} for _ in range(4)), *SUMS]
     outcome = verify(native_build, tmp_path, launches, "--verify", printed=(HOME_SMS,))
@@ -104,6 +105,7 @@ def verified_run(native_build: Path, tmp_path: Path, every: int, *command: str) 
     return done.stdout, verify
 
 
+@pytest.mark.full
 def test_other_threads_lose_nothing(native_build: Path, tmp_path: Path) -> None:
     """Without the gate, memory is put back under their hands: differences are found, and their writes are lost."""
     program = str(Path(__file__).with_name("threads.py"))

@@ -53,6 +53,7 @@ def test_a_run_writes_a_profile_of_what_it_does_again_and_again(
     assert json.loads(capsys.readouterr().out)["iteration"]["count"] == 8
 
 
+@pytest.mark.full
 def test_what_iterations_pass_on_is_kept(native_build: Path, tmp_path: Path) -> None:
     profile = profiled(native_build / "native", tmp_path, machine(tmp_path, 1), GUEST, "guidance", "6", "20", "8")
     iteration = profile.iteration
@@ -64,6 +65,7 @@ def test_what_iterations_pass_on_is_kept(native_build: Path, tmp_path: Path) -> 
     assert any(writer < 41 <= number for number, edges in enumerate(found.raw) for writer, _ in edges)
 
 
+@pytest.mark.full
 def test_a_trace_becomes_a_profile_later(
     native_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

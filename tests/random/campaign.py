@@ -68,7 +68,7 @@ class Policy:
 
 DEVICE = re.compile(r"device: (\d+)")
 VARIANT = re.compile(r"([a-z-]+)(?:\+([a-z0-9]+))?(?:@(\d))?((?::[a-z-]+)*)")
-WAYS: dict[str, dict[str, Any]] = {  # of a machine, after its policy's name
+MACHINES: dict[str, dict[str, Any]] = {  # what is special about one, after the policy's name
     "no-peer": {"link": "pcie5-no-peer"},
     "pcie": {"link": "pcie5"},
     "full": {"far_gib": 0.0625},
@@ -77,15 +77,15 @@ WAYS: dict[str, dict[str, Any]] = {  # of a machine, after its policy's name
 
 
 def named(name: str) -> Policy | None:
-    """`NAME[+PLACE][@GPUS][:WAY...]`: the policy with another place of memory, on so many GPUs; None: there is none."""
+    """`NAME[+PLACE][@GPUS][:MACHINE...]`: the policy with another place of memory, on so many GPUs; None: none is."""
     parts = VARIANT.fullmatch(name)
-    ways = parts[4].split(":")[1:] if parts else []
+    machines = parts[4].split(":")[1:] if parts else []
     policy = POLICIES.get(parts[1]) if parts else None
     if parts is None or policy is None or (not policy.rules and (parts[2] or parts[3])):
         return None
-    if not set(ways) <= set(WAYS):
+    if not set(machines) <= set(MACHINES):
         return None
-    changes = {key: value for way in ways for key, value in WAYS[way].items()}
+    changes = {key: value for each in machines for key, value in MACHINES[each].items()}
     gpus = int(parts[3] or policy.gpus)
     if gpus < 2:
         return None
@@ -252,7 +252,7 @@ class Row:
 @dataclass(slots=True)
 class Chunk:
     """`unknown`: launches that stayed home because it is not known what they touch. `full`: processes in which a GPU
-    had no room for copies. `done`: what programs did, how often (run_tell in tests/random/run.c).
+    had no room for copies. `done`: what programs did, how often (run_report in tests/random/run.c).
     """
 
     programs: int
@@ -382,7 +382,7 @@ class Shrinker:
     policy: Policy
     seed: int
     tries: int
-    way: str = ""  # of the first failure: other bytes, hang, or an error's name
+    how: str = ""  # of the first failure: other bytes, hang, or an error's name
 
     def operations(self) -> list[str]:
         """Those that do something, in a run without a policy."""
@@ -397,11 +397,11 @@ class Shrinker:
             raise RuntimeError(f"without a policy: {right.bad}")
         for i, part in enumerate(parts):
             ran = self._run(self.policy, [part], self.tries)
-            way = " ".join(ran.bad.split()[:2])
-            if not way and any(digest != right.digests[i][1] for _, digest in ran.digests):
-                way = "other bytes"
-            self.way = self.way or way
-            if way and way == self.way:
+            how = " ".join(ran.bad.split()[:2])
+            if not how and any(digest != right.digests[i][1] for _, digest in ran.digests):
+                how = "other bytes"
+            self.how = self.how or how
+            if how and how == self.how:
                 return i
         return None
 

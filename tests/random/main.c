@@ -139,6 +139,6 @@ int main(int count, char **values)
         if (!run(options.seed + i, NULL))
             return 3;
     partner_end();
-    run_tell();
+    run_report();
     return 0;
 }

@@ -164,9 +164,9 @@ bool succeeded(struct worker *worker, CUresult result, const char *call);
 
 /* With --print, what an operation does. */
 extern bool printing;
-/* One more of what programs do, by a literal; run_tell prints them all. */
+/* One more of what programs do, by a literal; run_report prints them all. */
 void tally(const char *what);
-void run_tell(void);
+void run_report(void);
 void say(struct worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline uint64_t digest_bytes(uint64_t digest, const void *bytes, size_t count)

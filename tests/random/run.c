@@ -80,7 +80,7 @@ void tally(const char *what)
     pthread_mutex_unlock(&tallies_lock);
 }
 
-void run_tell(void)
+void run_report(void)
 {
     fprintf(stderr, "done:");
     for (uint32_t i = 0; i < TALLIES && tallies[i].what; i++)

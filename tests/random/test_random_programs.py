@@ -45,6 +45,7 @@ def test_launches_on_other_gpus_change_nothing(setting: Setting, chunk: int, nam
         assert found.rows[name].away > chunk, f"{name}: no launches ran elsewhere"
 
 
+@pytest.mark.full
 def test_programs_are_the_same_each_time(setting: Setting) -> None:
     """All features, twice without a policy: a program whose bytes depend on time would show no error of ours."""
     runs = [run(setting, POLICIES[NONE], ["--seed", str(FIRST), "--programs", "50"], 50) for _ in range(2)]
@@ -62,6 +63,7 @@ def test_a_policy_has_another_place_of_memory_and_another_number_of_gpus() -> No
     assert [named(name) for name in ("nth@1", "none@2", "shim+copies", "nobody", "nth@")] == [None] * 5
 
 
+@pytest.mark.full
 def test_other_bytes_and_errors_are_failures(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     real = campaign.run
 
@@ -76,6 +78,7 @@ def test_other_bytes_and_errors_are_failures(setting: Setting, monkeypatch: pyte
     assert [(failure.seed, failure.alone) for failure in chunk.failures] == [(FIRST + 1, campaign.ALONE)]
 
 
+@pytest.mark.full
 def test_a_program_too_small_to_be_verified_is_no_failure_again(setting: Setting) -> None:
     rarely = Policy("rarely", rules=POLICIES["verify"].rules, options=("--verify=1000000",))
     ((_, digest),) = run(setting, POLICIES[NONE], ["--seed", str(FIRST)], 1).digests

@@ -84,8 +84,8 @@ def test_a_page_says_all_and_loads_nothing(profile: Path, tmp_path: Path) -> Non
     ):
         assert part in page.text
     found = json.loads(re.findall(r'<script id="data" type="application/json">(.*?)</script>', text)[0])
-    assert [each["name"] for each in found["ways"]] == ["GPU 0 alone", "router", "rule"]
-    slices = found["ways"][1]["slices"]
+    assert [each["name"] for each in found["placements"]] == ["GPU 0 alone", "router", "rule"]
+    slices = found["placements"][1]["slices"]
     assert {each[0] for each in slices} == {0, 1}
     assert all(start >= 0 and long > 0 for _, _, start, long, _, _ in slices)
 

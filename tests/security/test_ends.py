@@ -31,6 +31,7 @@ def program_of(starter: int) -> int:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.alone
 @pytest.mark.parametrize("work", ["idle", "hang"])
 @pytest.mark.parametrize("who", ["tessera-run", "program", "both"])

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.ipc.handover import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, Listener, memory_file
+from controlplane.ipc.handover import Listener
+from controlplane.ipc.memory_file import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, memory_file
 from controlplane.run.emulation import Emulation
 from controlplane.run.launch import compose
 from tests.command import ROOT, with_native

@@ -15,6 +15,7 @@ CONTAINER = ("unshare", "--pid", "--fork", "--kill-child")
 PROC = {"its own /proc": ("--mount-proc",), "the machine's /proc": ()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("proc", PROC)
 def test_each_has_its_own_executor(proc: str, native_build: Path, tmp_path: Path) -> None:
     before = [*CONTAINER, *PROC[proc]]

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.ipc.handover import Listener, name_of
+from controlplane.ipc.handover import Listener
 from controlplane.ipc.loop import Loop
+from controlplane.ipc.memory_file import name_of
 from controlplane.machine.emulate import parse
 from controlplane.machine.file import MachineFile
 from controlplane.observe.receiver import Receiver

@@ -29,13 +29,13 @@ TEST(samples_are_frequent_at_first_and_rare_later)
     start();
     struct tsr_class_of some = of(1, 10);
     for (unsigned i = 0; i < 100000; i++) {
-        bool due = tsr_class_is_due(&some, 0);
+        bool due = tsr_class_is_due(&classes, &some, 0, 1024);
         first += due && i < 4;
         all += due;
     }
     CHECK_EQ(first, 4);
-    CHECK(all >= 100 && all <= 110);   /* 97 of 1,024 each, and the powers of two before */
-    CHECK(tsr_class_is_due(&some, 1)); /* each GPU has its own */
+    CHECK(all >= 100 && all <= 110);                   /* 97 of 1,024 each, and the powers of two before */
+    CHECK(tsr_class_is_due(&classes, &some, 1, 1024)); /* each GPU has its own */
 }
 
 TEST(shapes_of_a_function_have_times_of_their_own)
@@ -78,6 +78,66 @@ TEST(what_interrupts_a_sample_does_not_count_for_long)
     CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
 }
 
+TEST(a_gpu_that_has_become_slower_is_believed_after_three_samples)
+{
+    start();
+    struct tsr_class_of some = of(1, 100);
+    for (unsigned i = 0; i < 10; i++)
+        tsr_class_report(&classes, &some, 0, 10e3);
+    for (unsigned i = 0; i < 5000; i++)
+        tsr_class_is_due(&classes, &some, 0, 1024);
+    CHECK(!tsr_class_is_due(&classes, &some, 0, 1024));
+    tsr_class_report(&classes, &some, 0, 20e3);
+    CHECK(tsr_class_is_due(&classes, &some, 0, 1024)); /* until it is clear */
+    tsr_class_report(&classes, &some, 0, 30e3);
+    CHECK(tsr_class_ns(&classes, &some, 0, 0) < 18e3);
+    tsr_class_report(&classes, &some, 0, 21e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 20e3));
+    CHECK(!tsr_class_is_due(&classes, &some, 0, 1024));
+    tsr_class_report(&classes, &some, 0, 40e3);
+    tsr_class_bound(&classes, &some, 0, 40e3); /* beside other work: nothing is clear */
+    CHECK(!tsr_class_is_due(&classes, &some, 0, 1024));
+}
+
+TEST(what_was_measured_nowhere_else_is_guessed_by_the_gpus)
+{
+    start();
+    classes.guess[1] = 2;
+    struct tsr_class_of some = of(1, 100);
+    for (unsigned i = 0; i < 3; i++)
+        tsr_class_report(&classes, &some, 0, 10e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 20e3));
+    CHECK(is_about(tsr_class_ns(&classes, &some, 2, 0), 10e3));
+    for (unsigned i = 0; i < 3; i++)
+        tsr_class_report(&classes, &some, 1, 30e3);
+    struct tsr_class_of other = of(2, 100);
+    tsr_class_report(&classes, &other, 0, 10e3);
+    CHECK(is_about(tsr_class_ns(&classes, &other, 1, 0), 30e3));
+}
+
+TEST(gpus_that_differ_as_they_do_not_otherwise_are_sampled_more)
+{
+    start();
+    struct tsr_class_of some = of(1, 100), other = of(2, 100);
+    for (unsigned i = 0; i < 10; i++) {
+        for (uint32_t gpu = 0; gpu < 2; gpu++) {
+            tsr_class_report(&classes, &other, gpu, 7e3);
+            tsr_class_report(&classes, &some, gpu, 10e3);
+        }
+    }
+    for (unsigned i = 0; i < 5000; i++)
+        tsr_class_is_due(&classes, &some, 1, 1024);
+    unsigned rare = 0, often = 0;
+    for (unsigned i = 0; i < 512; i++)
+        rare += tsr_class_is_due(&classes, &some, 1, 1024);
+    for (unsigned i = 0; i < 3; i++)
+        tsr_class_report(&classes, &some, 1, 5e3); /* its data are smaller now, or it was a mistake */
+    for (unsigned i = 0; i < 512; i++)
+        often += tsr_class_is_due(&classes, &some, 1, 1024);
+    CHECK(rare <= 1);
+    CHECK(often >= 512 / 16);
+}
+
 TEST(what_ran_beside_other_work_is_a_bound)
 {
     start();
@@ -107,8 +167,8 @@ TEST(a_full_table_still_knows_functions)
     CHECK(last.function == first.function);
     struct tsr_class_of none = {.function = first.function, .threads = first.threads};
     CHECK(is_about(tsr_class_ns(&classes, &none, 0, 0), 33e3));
-    CHECK(tsr_class_is_due(&none, 0));
-    CHECK(!tsr_class_is_due(&(struct tsr_class_of){0}, 0));
+    CHECK(tsr_class_is_due(&classes, &none, 0, 1024));
+    CHECK(!tsr_class_is_due(&classes, &(struct tsr_class_of){0}, 0, 1024));
 }
 
 static void *look_up(void *argument)

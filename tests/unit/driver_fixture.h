@@ -160,7 +160,7 @@ static inline struct tsr_machine *fixture_start(void)
 
 static inline CUresult fixture_launch(CUstream handle, struct fake_kernel *kernel)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_work work = {.kind = TSR_WORK_KERNEL};
     CUresult result = tsr_stream_get(handle, &stream);
     if (result)

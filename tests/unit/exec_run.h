@@ -46,7 +46,7 @@ static const struct tsr_device_desc run_device = {.name = "test",
                                                   .tensor_fp64_ops_per_sm_clk = 256};
 
 struct run {
-    struct tsr_code *code; /* NULL: did not load, see error */
+    struct tsr_ptx_code *code; /* NULL: did not load, see error */
     struct tsr_ptx_error error;
     uint64_t *variables;
     void *allocations[RUN_ALLOCATIONS];

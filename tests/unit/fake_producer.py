@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from cffi import FFI
 
-from controlplane.ipc.handover import F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK
+from controlplane.ipc.memory_file import F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK
 from controlplane.observe.layout import HEADER, EntryKind, Kind, Message, constant, driver_functions
 from ptxtools.native import records
 

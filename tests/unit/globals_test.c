@@ -7,10 +7,10 @@
 
 #define HEADER ".version 8.0\n.target sm_80\n.address_size 64\n"
 
-static struct tsr_use use_in(const char *ptx, const char *function)
+static struct tsr_references use_in(const char *ptx, const char *function)
 {
     struct tsr_globals *uses = tsr_globals_read(ptx, strlen(ptx) + 1, 90);
-    struct tsr_use use = uses ? tsr_globals_function(uses, function) : (struct tsr_use){0};
+    struct tsr_references use = uses ? tsr_globals_function(uses, function) : (struct tsr_references){0};
     CHECK(uses != NULL);
     tsr_globals_destroy(uses);
     return use;
@@ -18,7 +18,7 @@ static struct tsr_use use_in(const char *ptx, const char *function)
 
 static uint32_t flags_in(const char *ptx)
 {
-    return use_in(ptx, "f").flags & ~TSR_GLOBALS_LEFT;
+    return use_in(ptx, "f").flags & ~TSR_GLOBALS_STORED;
 }
 
 /* A module with one kernel f around the instructions, a variable v and a table t. */
@@ -82,11 +82,11 @@ TEST(what_is_called_counts)
         ".entry prints() { mov.u64 %rd3, $str; cvta.global.u64 %rd4, %rd3; { .param .b64 param0; st.param.b64 [param0+0], %rd4;\n"
         ".param .b64 param1; .param .b32 retval0; call.uni (retval0), vprintf, (param0, param1); } ret; }\n"
         ".entry allocates() { .param .b64 q; .param .b64 s; call.uni (q), malloc, (s); ret; }\n.entry none() { ret; }";
-    CHECK_EQ(use_in(functions, "deep").flags & ~TSR_GLOBALS_LEFT, TSR_GLOBALS_STATE);
-    CHECK_EQ(use_in(functions, "through_pointer").flags & ~TSR_GLOBALS_LEFT, TSR_GLOBALS_STATE);
-    CHECK_EQ(use_in(functions, "prints").flags & ~TSR_GLOBALS_LEFT, TSR_GLOBALS_PRINTF);
-    CHECK_EQ(use_in(functions, "allocates").flags & ~TSR_GLOBALS_LEFT, TSR_GLOBALS_HEAP);
-    CHECK_EQ(use_in(functions, "none").flags, TSR_GLOBALS_LEFT);
+    CHECK_EQ(use_in(functions, "deep").flags & ~TSR_GLOBALS_STORED, TSR_GLOBALS_STATE);
+    CHECK_EQ(use_in(functions, "through_pointer").flags & ~TSR_GLOBALS_STORED, TSR_GLOBALS_STATE);
+    CHECK_EQ(use_in(functions, "prints").flags & ~TSR_GLOBALS_STORED, TSR_GLOBALS_PRINTF);
+    CHECK_EQ(use_in(functions, "allocates").flags & ~TSR_GLOBALS_STORED, TSR_GLOBALS_HEAP);
+    CHECK_EQ(use_in(functions, "none").flags, TSR_GLOBALS_STORED);
 }
 
 #define FUNCTIONS                                                                                                              \
@@ -118,7 +118,7 @@ TEST(pointers_where_addresses_are_left)
 {
     const char *follows =
         FOLLOWED(".global .u32 v;\n" LEAVER, "ld.global.u64 %rd2, [%rd1]; add.s64 %rd3, %rd2, 8; st.global.u32 [%rd3], 1;");
-    CHECK_EQ(use_in(follows, "f").flags, TSR_GLOBALS_ADDRESS | TSR_GLOBALS_LEFT);
+    CHECK_EQ(use_in(follows, "f").flags, TSR_GLOBALS_ADDRESS | TSR_GLOBALS_STORED);
     CHECK_EQ(flags_in(FOLLOWED("", "ld.global.u64 %rd2, [%rd1]; st.global.u32 [%rd2], 1;")), 0); /* nobody leaves any */
     CHECK_EQ(flags_in(FOLLOWED(".global .u32 v;\n" LEAVER, "ld.global.f64 %fd1, [%rd1]; st.global.f64 [%rd1+8], %fd1;")), 0);
     CHECK_EQ(flags_in(FOLLOWED(".global .u32 v;\n" LEAVER, "ld.global.u64 %rd2, [%rd1]; st.shared.u32 [%rd2], 1;")), 0);
@@ -174,7 +174,7 @@ TEST(variables_that_no_code_leads_to)
 
 TEST(what_cannot_be_read_uses_everything)
 {
-    uint32_t all = ~TSR_GLOBALS_LEFT &
+    uint32_t all = ~TSR_GLOBALS_STORED &
                    (TSR_GLOBALS_STATE | TSR_GLOBALS_PRINTF | TSR_GLOBALS_HEAP | TSR_GLOBALS_CODE | TSR_GLOBALS_ADDRESS);
     CHECK_EQ(flags_in(HEADER ".entry f() { ret;"), all);
     CHECK_EQ(flags_in(HEADER ".entry g() { ret; }"), all);
@@ -199,7 +199,7 @@ static void expect_machine_code(const void *image, size_t bytes, uint32_t arch)
     struct tsr_globals *uses = tsr_globals_read(image, bytes, arch);
     REQUIRE(uses != NULL);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        uint32_t flags = tsr_globals_function(uses, expected[i].name).flags & ~TSR_GLOBALS_LEFT;
+        uint32_t flags = tsr_globals_function(uses, expected[i].name).flags & ~TSR_GLOBALS_STORED;
         if (!CHECK_EQ(expected[i].flags ? flags & expected[i].flags : flags, expected[i].flags))
             fprintf(stderr, "sm_%u %s\n", arch, expected[i].name);
     }
@@ -291,8 +291,8 @@ static void expect_addresses(const void *image, size_t bytes, uint32_t arch)
     REQUIRE(uses != NULL);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         uint32_t flags = tsr_globals_function(uses, expected[i].name).flags;
-        CHECK(flags & TSR_GLOBALS_LEFT);
-        flags &= ~TSR_GLOBALS_LEFT;
+        CHECK(flags & TSR_GLOBALS_STORED);
+        flags &= ~TSR_GLOBALS_STORED;
         if (!CHECK_EQ(expected[i].flags ? flags & expected[i].flags : flags, expected[i].flags))
             fprintf(stderr, "sm_%u %s\n", arch, expected[i].name);
     }

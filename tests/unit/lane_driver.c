@@ -26,7 +26,7 @@ bool tsr_warp_converge(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m,
 }
 
 bool tsr_warp_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, enum tsr_space_kind space,
-                        const uint64_t address[TSR_WARP_LANES], uint32_t bytes, uint32_t align, enum tsr_access access,
+                        const uint64_t address[TSR_WARP_LANES], uint32_t bytes, uint32_t align, enum tsr_memory_access access,
                         unsigned char *host[TSR_WARP_LANES])
 {
     (void)i, (void)bytes, (void)access;

@@ -207,12 +207,14 @@ enum { STEP = 1, BESIDE, SIDE, FIRST_OF_BRANCH, OF_BRANCH, UPDATE };
 /* By ticket: who holds its results, of `result` bytes each. */
 static uint32_t held[20000];
 static uint64_t result, pulls;
+static double slower = 1; /* GPU 1, as many times */
 
 /* A launch of the one stream that reads what those with these tickets wrote; 0: nothing. Its ticket. */
 static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second)
 {
     struct tsr_place_launch launch = made(0, ns);
     uint64_t read[] = {first, second};
+    launch.ns[1] *= slower;
     launch.like = like;
     launch.last = tickets;
     launch.written = result;
@@ -231,6 +233,7 @@ static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second
 static void start_chains_on(uint32_t gpus, uint64_t bytes)
 {
     start(gpus, NVLINK);
+    slower = 1;
     result = bytes;
     pulls = 0;
 }
@@ -261,6 +264,46 @@ TEST(what_is_soon_waited_for_is_torn_off_once)
     CHECK_EQ(place.decided[1], 1);
 }
 
+/* Chains that nobody joins. When all are done. */
+static double with_requests(unsigned times, unsigned length, double ns)
+{
+    for (unsigned i = 0; i < times; i++) {
+        uint64_t last = run_on(STEP, ns, 0, 0);
+        for (unsigned more = 1; more < length; more++)
+            last = run_on(BESIDE, ns, last, 0);
+    }
+    return tsr_place_end(&place);
+}
+
+/* Of so many requests on two GPUs. */
+static double best_end_ns(unsigned times, double request_ns)
+{
+    double best_ns = times * request_ns;
+    for (unsigned away = 1; away <= times; away++) {
+        double home_ns = (times - away) * request_ns, away_ns = away * request_ns * slower;
+        double end_ns = home_ns > away_ns ? home_ns : away_ns;
+        best_ns = end_ns < best_ns ? end_ns : best_ns;
+    }
+    return best_ns;
+}
+
+TEST(requests_go_where_all_of_them_is_done_first)
+{
+    for (unsigned times = 8; times <= 13; times++) {
+        start_chains(MB);
+        slower = 2.5;
+        CHECK(with_requests(times, 400, 7 * US) < 1.15 * best_end_ns(times, 400 * 7 * US));
+    }
+}
+
+TEST(short_requests_need_no_lead_to_even_out)
+{
+    start_chains(MB);
+    slower = 3;
+    double end_ns = with_requests(400, 4, 10 * US), both_ns = 400 * 4 * 10 * US * 3 / 4;
+    CHECK(end_ns < 1.02 * both_ns);
+}
+
 TEST(what_was_short_may_grow_long)
 {
     start_chains(MB);
@@ -286,11 +329,12 @@ TEST(what_branches_off_stays_with_its_chain)
     CHECK(tsr_place_end(&place) < 0.55 * place.single_ns);
 }
 
-/* Steps of two branches on the GPUs. When all are done. */
-static double run_steps(uint32_t gpus)
+/* Steps of two branches on the GPUs, of which the second is so many times slower. When all are done. */
+static double run_steps(uint32_t gpus, double times)
 {
     uint64_t input = 0;
     start_chains_on(gpus, 8192);
+    slower = times;
     for (unsigned step = 0; step < 10; step++) {
         uint64_t ends[2];
         for (unsigned branch = 0; branch < 2; branch++) {
@@ -305,11 +349,17 @@ static double run_steps(uint32_t gpus)
 
 TEST(gpus_that_are_not_needed_do_no_harm)
 {
-    double two_ns = run_steps(2);
+    double two_ns = run_steps(2, 1);
     CHECK(two_ns < 0.54 * place.single_ns);
-    CHECK(run_steps(16) <= two_ns);
+    CHECK(run_steps(16, 1) <= two_ns);
     for (uint32_t gpu = 2; gpu < 16; gpu++)
         CHECK_EQ(place.decided[gpu], 0);
+}
+
+TEST(a_branch_that_a_slower_gpu_would_end_later_stays)
+{
+    double end_ns = run_steps(2, 3);
+    CHECK(end_ns < 1.05 * place.single_ns);
 }
 
 /* Steps of two branches, one of them longer. Each begins with a short chain of nothing fresh, and then the step's input. */

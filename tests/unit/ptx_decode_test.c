@@ -3,7 +3,7 @@
 #include "emulator/isa/operands.h"
 #include "ptx_load.h"
 
-static struct tsr_code *loaded;
+static struct tsr_ptx_code *loaded;
 
 static const struct tsr_function *load_kernel(const char *text)
 {
@@ -361,7 +361,7 @@ TEST(everything_that_the_corpus_holds_decodes)
         snprintf(path, sizeof path, "%s/corpus/ptx/%s.ptx", TSR_TEST_DATA, names[i]);
         FILE *stream = fopen(path, "rb");
         if (CHECK(stream && fread(text, 1, (1 << 17) - 1, stream) > 0)) {
-            struct tsr_code *code = ptx_load(text);
+            struct tsr_ptx_code *code = ptx_load(text);
             CHECK_STR(code ? "" : ptx_error.message, "");
             tsr_code_destroy(code);
             fclose(stream);

@@ -18,9 +18,9 @@ static struct tsr_ptx_error ptx_error;
 static struct tsr_device_desc ptx_device = {.compute_major = 9};
 
 /* NULL when it does not load; then ptx_error says why. Variables lie at 0x10000, 0x20000, ... */
-__attribute__((unused)) static struct tsr_code *ptx_load(const char *text)
+__attribute__((unused)) static struct tsr_ptx_code *ptx_load(const char *text)
 {
-    struct tsr_code *code = NULL;
+    struct tsr_ptx_code *code = NULL;
     size_t length = strlen(text);
     char *exact = malloc(length + 1); /* without a NUL: the loader must not read past the end */
     memcpy(exact, text, length);

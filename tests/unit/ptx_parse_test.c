@@ -4,7 +4,7 @@
 
 static void expect_error(const char *text, uint32_t line, const char *part)
 {
-    struct tsr_code *code = ptx_load(text);
+    struct tsr_ptx_code *code = ptx_load(text);
     CHECK(!code);
     CHECK_EQ(ptx_error.line, line);
     if (!strstr(ptx_error.message, part))
@@ -14,7 +14,7 @@ static void expect_error(const char *text, uint32_t line, const char *part)
 
 static void expect_loads(const char *text)
 {
-    struct tsr_code *code = ptx_load(text);
+    struct tsr_ptx_code *code = ptx_load(text);
     if (!code)
         CHECK_STR(ptx_error.message, "");
     tsr_code_destroy(code);
@@ -22,7 +22,7 @@ static void expect_loads(const char *text)
 
 TEST(an_empty_module_has_version_and_target)
 {
-    struct tsr_code *code = ptx_load(".version 7.8\n.target sm_86, debug\n.address_size 64");
+    struct tsr_ptx_code *code = ptx_load(".version 7.8\n.target sm_86, debug\n.address_size 64");
     REQUIRE(code);
     CHECK_EQ(code->ptx_version, 78);
     CHECK_EQ(code->target, 86);
@@ -34,7 +34,7 @@ TEST(an_empty_module_has_version_and_target)
 
 TEST(a_target_above_the_device_does_not_load)
 {
-    struct tsr_code *code = NULL;
+    struct tsr_ptx_code *code = NULL;
     struct tsr_ptx_error error;
     static const char text[] = ".version 8.7\n.target sm_100\n.address_size 64\n", special[] = ".version 8.0\n.target sm_90a\n";
     CHECK_EQ(tsr_code_create(text, sizeof text - 1, &ptx_device, &code, &error), CUDA_ERROR_INVALID_PTX);
@@ -63,7 +63,7 @@ TEST(debug_directives_are_skipped)
 
 TEST(parameters_and_performance_directives)
 {
-    struct tsr_code *code =
+    struct tsr_ptx_code *code =
         ptx_load(PTX_HEADER ".visible .entry k(.param .u64 .ptr .global .align 16 p, .param .u8 c,\n"
                             ".param .align 8 .b8 s[24], .param .v2 .f32 v)\n"
                             ".maxntid 128, 2\n.minnctapersm 2\n.reqnctapercluster 4\n.explicitcluster { ret; }");
@@ -89,7 +89,7 @@ TEST(parameters_and_performance_directives)
 
 TEST(variables_with_initialisers)
 {
-    struct tsr_code *code = ptx_load(
+    struct tsr_ptx_code *code = ptx_load(
         PTX_HEADER
         ".visible .global .align 4 .b8 a[2][4] = {{1, 0x2}, {-1, 0b11}};\n.const .f32 f[] = {0f3F800000, 2.5, -1};\n"
         ".global .u64 p[3] = {a, generic(f)+8, a+1};\n.global .f64 d = 0d4000000000000000;\n"
@@ -129,7 +129,7 @@ TEST(variables_with_initialisers)
 
 TEST(nested_scopes_shadow)
 {
-    struct tsr_code *code = ptx_load(PTX_KERNEL(
+    struct tsr_ptx_code *code = ptx_load(PTX_KERNEL(
         "mov.b32 %r1, 1; mov.b32 %r2, %r1;\n"
         "{ .reg .b32 %r<3>; .reg .b64 t; mov.b32 %r1, 2; { .reg .b32 %r1; mov.b32 %r1, 3; st.shared.b32 [0], %r1; }\n"
         "st.shared.b32 [4], %r1; }\nst.shared.b32 [8], %r1; st.shared.b32 [12], %r2;"));
@@ -150,7 +150,8 @@ TEST(the_longest_register_range_name_wins_by_scope)
 
 TEST(labels_have_scopes)
 {
-    struct tsr_code *code = ptx_load(PTX_KERNEL("{ L: @%p1 bra L; @%p2 bra OUT; }\n{ L: @%p1 bra L; bra.uni L; }\nOUT: ret;"));
+    struct tsr_ptx_code *code =
+        ptx_load(PTX_KERNEL("{ L: @%p1 bra L; @%p2 bra OUT; }\n{ L: @%p1 bra L; bra.uni L; }\nOUT: ret;"));
     REQUIRE(code);
     const struct tsr_function *k = tsr_code_entry(code, "k");
     CHECK(ptx_find(k, "bra", 0)->target == ptx_find(k, "join", 0));
@@ -163,7 +164,7 @@ TEST(labels_have_scopes)
 
 TEST(vector_registers_and_components)
 {
-    struct tsr_code *code =
+    struct tsr_ptx_code *code =
         ptx_load(PTX_KERNEL(".reg .v4 .f32 %v; .reg .v2 .b32 w<3>;\nld.shared.v4.f32 %v, [16]; mov.b32 w2.y, %r1;\n"
                             "add.f32 %v.x, %v.w, %v.b; st.shared.v2.b32 [0], {w2.x, w2.y};"));
     REQUIRE(code);

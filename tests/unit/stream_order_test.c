@@ -253,6 +253,40 @@ TEST(values)
     cuMemFree_v2(word);
 }
 
+TEST(who_looks_late_has_waited_for_the_value_that_it_needs)
+{
+    enum { WRITES = 500, BYTES = 128 << 10 }; /* a copy takes 13 us, a call one */
+    CUdeviceptr memory, word;
+    uint32_t *seen;
+    CUstream a, b;
+    CUevent start, found, end;
+    float until_found_ms, until_end_ms;
+    fixture_start();
+    REQUIRE(!cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) && !cuStreamCreate(&b, CU_STREAM_NON_BLOCKING) &&
+            !cuEventCreate(&start, 0) && !cuEventCreate(&found, 0) && !cuEventCreate(&end, 0) &&
+            !cuMemAlloc_v2(&memory, BYTES) && !cuMemHostAlloc((void **)&seen, BYTES, CU_MEMHOSTALLOC_DEVICEMAP) &&
+            !cuMemHostGetDevicePointer_v2(&word, seen, 0));
+    *seen = 0;
+    CHECK_EQ(cuEventRecord(start, a), CUDA_SUCCESS);
+    for (uint32_t i = 1; i <= WRITES; i++) {
+        CHECK_EQ(cuMemcpyHtoDAsync_v2(memory, seen, BYTES, a), CUDA_SUCCESS);
+        CHECK_EQ(cuStreamWriteValue32_v2(a, word, i, 0), CUDA_SUCCESS);
+    }
+    CHECK_EQ(cuEventRecord(end, a), CUDA_SUCCESS);
+    while (__atomic_load_n(seen, __ATOMIC_ACQUIRE) != WRITES) /* which does not move its clock */
+        sched_yield();
+    CHECK_EQ(cuStreamWaitValue32_v2(b, word, 1, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
+    CHECK_EQ(cuEventRecord(found, b), CUDA_SUCCESS);
+    CHECK_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(cuEventElapsedTime_v2(&until_found_ms, start, found), CUDA_SUCCESS);
+    CHECK_EQ(cuEventElapsedTime_v2(&until_end_ms, start, end), CUDA_SUCCESS);
+    CHECK(until_end_ms > 5 && until_found_ms < until_end_ms / 3);
+    cuStreamDestroy_v2(a);
+    cuStreamDestroy_v2(b);
+    cuMemFreeHost(seen);
+    cuMemFree_v2(memory);
+}
+
 TEST(copies_check_their_ranges)
 {
     CUdeviceptr memory;

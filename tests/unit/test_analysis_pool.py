@@ -12,12 +12,12 @@ from controlplane.analysis.pool import Pool
 from controlplane.analysis.result import Analysis
 from controlplane.analysis.share import (
     LEAST_SHARE,
-    MOST_BEHIND,
     MOST_NAMES_BYTES,
+    MOST_QUEUED,
     MOST_SHARE,
     MOST_SHARE_BYTES,
+    assigned,
     choose,
-    told,
 )
 from controlplane.analysis.task import Ahead, ImageOf, Place, Task, image_of
 from controlplane.base.content import content_hash
@@ -42,9 +42,9 @@ def test_what_another_has_read_is_left_to_it() -> None:
 
 
 def test_when_many_wait_for_one_worker_others_help() -> None:
-    assert choose([A] * MOST_BEHIND, [()], [{A}]) is None
-    assert choose([A] * (MOST_BEHIND + 1), [()], [{A}]) == (0, MOST_BEHIND)
-    assert choose([A, *[B] * MOST_BEHIND], [()], [{C}, {A, B}]) == (0, MOST_BEHIND)
+    assert choose([A] * MOST_QUEUED, [()], [{A}]) is None
+    assert choose([A] * (MOST_QUEUED + 1), [()], [{A}]) == (0, MOST_QUEUED)
+    assert choose([A, *[B] * MOST_QUEUED], [()], [{C}, {A, B}]) == (0, MOST_QUEUED)
 
 
 def test_functions_that_wait_are_named() -> None:
@@ -59,31 +59,31 @@ def task(code: int, name: str = "k") -> Task:
 
 def test_a_worker_is_told_of_its_share_of_the_images_that_nobody_has() -> None:
     waiting = [(task(number), [10 + number]) for number in range(20)]
-    asked, files = told(task(20), waiting, (), {image_of(task(0).key)}, 2)
+    asked, files = assigned(task(20), waiting, (), {image_of(task(0).key)}, 2)
     assert [each.key.code for each in asked.beside] == list(range(1, 10))  # half of the twenty, less its own
     assert files == [10 + number for number in range(1, 10)]
-    asked, files = told(task(20), waiting[:5], (), (), 2)
+    asked, files = assigned(task(20), waiting[:5], (), (), 2)
     assert len(asked.beside) == LEAST_SHARE - 1
-    asked, files = told(task(20), waiting * 10, (), (), 1)
+    asked, files = assigned(task(20), waiting * 10, (), (), 1)
     assert len(asked.beside) == MOST_SHARE - 1
 
 
 def test_with_an_image_that_somebody_has_a_worker_is_told_of_that_alone() -> None:
     waiting = [(task(1, "l"), [3]), (task(2), [4])]
     for own, others in (({A}, set()), (set(), {A})):
-        assert told(task(1), waiting, own, others, 1) == (replace(task(1), next=("l",)), [])
+        assert assigned(task(1), waiting, own, others, 1) == (replace(task(1), next=("l",)), [])
 
 
 def test_large_images_are_analysed_one_by_one() -> None:
     waiting = [(Task(Key(code, MOST_SHARE_BYTES // 2, 90, False, "k"), (Place(0, 2),)), [3]) for code in (2, 3)]
-    asked, _ = told(task(1), waiting, (), (), 1)
+    asked, _ = assigned(task(1), waiting, (), (), 1)
     assert [each.key.code for each in asked.beside] == [2]
 
 
 def test_names_have_an_end() -> None:
     long = "n" * (MOST_NAMES_BYTES // 3)
     waiting = [(task(code, f"{long}{number}"), [3]) for code in (1, 2) for number in range(3)]
-    asked, files = told(task(1), waiting, (), (), 1)
+    asked, files = assigned(task(1), waiting, (), (), 1)
     assert asked.next == (f"{long}0", f"{long}1")
     assert (asked.beside, files) == ((), [])
 
@@ -93,7 +93,7 @@ def test_all_functions_of_several_images_are_analysed(tmp_path: Path, monkeypatc
     found: dict[str, Analysis] = {}
     pool, count = Pool(2), 0
     for number in range(3):
-        names = [f"k{number}_{function}" for function in range(2 * MOST_BEHIND)]
+        names = [f"k{number}_{function}" for function in range(2 * MOST_QUEUED)]
         text = ".version 8.0\n.target sm_80\n.address_size 64\n" + "".join(BODY.format(name=name) for name in names)
         file = tmp_path / f"{number}.ptx"
         file.write_text(text)

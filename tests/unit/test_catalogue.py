@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.base.yamlfile import read
-from controlplane.machine.catalogue import FIGURES, catalogue, figures, parse
+from controlplane.machine.catalogue import catalogue
+from controlplane.machine.catalogue_file import FIGURES, figures, parse, read_catalogue
 from ptxtools.errors import ConfigError
+from scripts.commands.gen.catalogue import main as generate
 
 # Peak rates as the vendor's data sheets state them, in 10^12 operations per second (fp32, fp64, dense fp16 tensor).
 DATA_SHEETS = {
@@ -22,6 +24,11 @@ DATA_SHEETS = {
     "h200": (67, 34, 989),
     "b200": (75, 37, 2250),
 }
+
+
+def test_the_table_is_what_the_file_says() -> None:
+    assert generate(["--check"]) == 0, "scripts/gen catalogue"
+    assert catalogue() == read_catalogue()
 
 
 def test_has_enough_gpus_with_every_figure() -> None:

@@ -103,6 +103,7 @@ os.execv(sys.executable, [sys.executable, "-c", os.environ["SOURCE"] + "use_cuda
 """
 
 
+@pytest.mark.full
 def test_children_by_fork_subprocess_and_exec(environment: dict[str, str], tmp_path: Path) -> None:
     code, _, err = run({**environment, "SOURCE": APPLICATION}, tmp_path / "s.json", CHILDREN)
     assert (code, err) == (0, "")
@@ -128,6 +129,7 @@ sys.exit(9)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_killed_control_plane_changes_nothing(
     environment: dict[str, str], tmp_path: Path, number: signal.Signals
@@ -161,6 +163,7 @@ def test_a_control_plane_that_hangs_is_not_waited_for(
     assert "did not finish in time" in capfd.readouterr().err
 
 
+@pytest.mark.full
 def test_the_control_plane_ends_when_the_starter_is_gone(environment: dict[str, str], tmp_path: Path) -> None:
     with start(
         environment, tmp_path / "s.json", "use_cuda(1); print(os.getpid(), flush=True); time.sleep(60)"
@@ -216,6 +219,7 @@ def test_statistics_that_cannot_be_written_are_no_failure_of_the_program(environ
     assert err == "tessera-run: --stats=/dev/full: No space left on device\n"
 
 
+@pytest.mark.full
 def test_many_processes_at_once(environment: dict[str, str], tmp_path: Path) -> None:
     code = """
 pids = []

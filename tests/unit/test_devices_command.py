@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.commands.main import main
 from controlplane.machine.catalogue import catalogue
+from tests import schemas
 
 
 def test_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,6 +23,7 @@ def test_shows_a_machine_with_links(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_has_devices_and_links(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["devices", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
+    schemas.check("devices", result)
     assert [device["key"] for device in result["devices"]] == ["h200", "h200"]
     assert result["devices"][0]["sm_count"] == 132
     assert [(link["from"], link["to"], link["type"]) for link in result["links"]] == [

@@ -12,6 +12,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from controlplane.commands import main, run
 from ptxtools.errors import ConfigError
 from tests.command import TESSERA, with_native
@@ -113,6 +115,7 @@ def test_commands_in_pages_exist() -> None:
     assert wrong == []
 
 
+@pytest.mark.full
 def test_the_quick_start_works(native_build: Path, tmp_path: Path) -> None:
     """Its commands one after the other, as they stand there; but for the installation and what test_demo.py runs."""
     text = (ROOT / "docs" / "quickstart.md").read_text()

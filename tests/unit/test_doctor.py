@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from controlplane.commands import doctor as command
+from controlplane.commands import top
 from controlplane.machine import gpus
 from controlplane.machine.doctor import OPTIONAL, PACKAGES, UNLIMITED, Check, Facts, Kernel, State, diagnose
 from controlplane.machine.gpus import Answer, Gpu, Link, Management
+from controlplane.plan import solver_package
+from tests import schemas
 from tests.command import TESSERA, TESSERA_RUN
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +103,12 @@ def test_what_is_missing(change: dict[str, object], expected: list[tuple[str, St
 
 def test_the_packages_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needs = [re.split(r"[<>=]", need)[0].lower() for need in project["dependencies"]]
+    extras = project["optional-dependencies"]
+    extra = [*extras["plan"], *extras["top"]]
+    assert extra == [solver_package.REQUIREMENT, top.REQUIREMENT]
+    assert solver_package.REQUIREMENT in OPTIONAL["ortools"]
+    assert top.REQUIREMENT in OPTIONAL["textual"]
+    needs = [re.split(r"[<>=]", need)[0].lower() for need in [*project["dependencies"], *extra]]
     assert sorted(name.lower() for name in (*PACKAGES, *OPTIONAL)) == sorted(needs)
 
 
@@ -154,6 +162,7 @@ def test_a_driver_of_the_system(native_build: Path) -> None:
         done = run(TESSERA, "doctor", "--json", **variables)
         assert done.returncode == 1, done.stderr
         found = json.loads(done.stdout)
+        schemas.check("doctor", found)
         assert (found["verdict"], found["driver"]["path"]) == ("missing", str(driver))
         assert found["gpus"][0]["name"] == "Null device"
 
@@ -177,6 +186,7 @@ FAULTY_DRIVERS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("body", "error"), FAULTY_DRIVERS.items(), ids=FAULTY_DRIVERS.values())
 def test_a_faulty_driver_hurts_nobody(body: str, error: str, tmp_path: Path) -> None:
     source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"

@@ -73,6 +73,16 @@ def test_a_file_overrides_figures_and_links(tmp_path: Path) -> None:
     assert (machine.host_time, machine.host_call_ns, machine.worker_threads) == (HostTime.REAL, 500, 3)
 
 
+def test_a_gpu_may_become_slower(tmp_path: Path) -> None:
+    path = tmp_path / "gpus.yaml"
+    path.write_text("devices:\n  - {gpu: t4, slows: {after_ms: 1.5, times: 2}}\n  - t4\n")
+    file = MachineFile(parse(str(path)))
+    record = mapped(file)
+    slows, other = record.devices[0], record.devices[1]
+    assert (slows.slow_from_ns, slows.slow_permille) == (1_500_000, 2000)
+    assert (other.slow_from_ns, other.slow_permille) == (0, 0)
+
+
 @pytest.mark.parametrize("spec", ["0", "17", "h100,h1000", "", ",", "two", "none.yaml", "²", ",".join(["t4"] * 17)])
 def test_unusable_arguments_are_refused(spec: str) -> None:
     with pytest.raises(ConfigError):
@@ -96,6 +106,8 @@ def test_unusable_arguments_are_refused(spec: str) -> None:
         ("devices: [t4, t4]\nlinks:\n  - between: [0, 1]\n    gb_per_s: 3\n", 3, "incomplete"),
         ("devices: [t4]\nhost_time: slow\n", 2, "one of frozen, real"),
         ("devices:\n  - gpu: t4\n    host_link: nvlink4\n", 3, "'nvlink4' is not known"),
+        ("devices:\n  - gpu: t4\n    slows: {times: 2}\n", 3, "not said when the GPU becomes slower"),
+        ("devices:\n  - gpu: t4\n    slows:\n      after_ms: 3\n      times: 0\n", 5, "0.1 to 1000"),
     ],
 )
 def test_mistakes_in_a_file_are_named_with_their_line(tmp_path: Path, text: str, line: int, says: str) -> None:
@@ -148,7 +160,7 @@ def test_every_desc_field_is_written() -> None:
     file = MachineFile(parse("a10"))
     ffi, _ = records.header(HEADER)
     record = mapped(file)
-    zero_is_right = {"pci_domain", "pci_device", "tensor_fp64_ops_per_sm_clk"}
+    zero_is_right = {"pci_domain", "pci_device", "tensor_fp64_ops_per_sm_clk", "slow_permille", "slow_from_ns"}
     for name, field in ffi.typeof("struct tsr_device_desc").fields or ():
         if field.type.kind == "primitive" and name not in zero_is_right:
             assert getattr(record.devices[0], name), name

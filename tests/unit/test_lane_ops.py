@@ -205,6 +205,7 @@ def _model_disagreements(
 BATCHES = [1, pytest.param(8, marks=pytest.mark.full)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("batches", BATCHES)
 def test_results_are_exact(runner: Runner, batches: int) -> None:
     wrong = []
@@ -232,6 +233,7 @@ def test_levels_agree(runner: Runner, batches: int) -> None:
     assert not wrong, f"{len(wrong)} disagree with {LEVELS[best_level]}:\n" + "\n".join(wrong[:50])
 
 
+@pytest.mark.full
 def test_inactive_lanes_keep_their_value(runner: Runner) -> None:
     random = np.random.default_rng(5)
     for op in runner.operations:

@@ -16,8 +16,7 @@ from prometheus_client.registry import Collector
 from controlplane.commands import run
 from controlplane.live.metrics import METRICS, Family, families
 from controlplane.live.runs import Device, Run
-from controlplane.policy import Launches
-from controlplane.policy.table import Copies, RuleUse, Schedule
+from controlplane.policy.table import Copies, Launches, RuleUse, Schedule
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"
 COPIES = Copies({1: 4096}, {1: 3}, {1: 12288}, {}, 0, 0, 0, 0, 0, 0, 0, {}, ())

@@ -9,25 +9,26 @@ from typing import Any
 import pytest
 
 from controlplane.base.yamlfile import MistakesError
-from controlplane.policy import (
+from controlplane.policy import schema
+from controlplane.policy.explain import explain_memory, used_gpus, with_usual_memory
+from controlplane.policy.language import (
+    BY_STREAM,
+    BY_THREAD,
+    COPIES,
+    FOLLOW,
+    GPUS,
     Executor,
     Interval,
     Log,
     Match,
     Nth,
+    Order,
     Policy,
     Rule,
     Share,
-    compile_table,
-    read_launches,
-    read_policy,
-    replace_rules,
-    schema,
 )
-from controlplane.policy.explain import explain_memory, used_gpus, with_usual_memory
-from controlplane.policy.language import BY_STREAM, BY_THREAD, COPIES, FOLLOW, GPUS, Order
-from controlplane.policy.read import in_order, pooled
-from controlplane.policy.table import RuleUse
+from controlplane.policy.read import in_order, pooled, read_policy
+from controlplane.policy.table import RuleUse, compile_table, read_launches, replace_rules
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 from ptxtools.native import records

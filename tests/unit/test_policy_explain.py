@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from controlplane.commands.main import main
-from controlplane.policy import Interval, Match, Nth, Policy, Rule, Share, read_policy
 from controlplane.policy.assign import LATELY_NS, Assigner
 from controlplane.policy.decide import Decider, Launch, drawn, holds
 from controlplane.policy.explain import (
@@ -22,7 +21,9 @@ from controlplane.policy.explain import (
     implies,
     main_gpu,
 )
-from controlplane.policy.language import BY_STREAM, BY_THREAD, FOLLOW
+from controlplane.policy.language import BY_STREAM, BY_THREAD, FOLLOW, Interval, Match, Nth, Policy, Rule, Share
+from controlplane.policy.read import read_policy
+from tests import schemas
 
 POLICY = """version: 1
 devices: {home: 0, executors: [1, {gpu: 2, sm_limit: 400, memory_limit: 1TiB}, 9]}
@@ -180,6 +181,7 @@ def random_match(source: random.Random) -> Match:
     )
 
 
+@pytest.mark.full
 def test_what_is_implied_holds() -> None:
     """Against all launches of a small world: a rule is never called hidden that some launch could reach."""
     source = random.Random(4)
@@ -225,6 +227,7 @@ def test_the_command_explains_and_judges(tmp_path: Path, capsys: pytest.CaptureF
     assert f"{file}:2: error: GPU 9 does not exist" in text
     assert main(["policy", "check", "--json", str(file), "--emulate", "10"]) == 1
     value = json.loads(capsys.readouterr().out)
+    schemas.check("policy", value)
     assert value["rules"][2] == {
         "line": 8,
         "device": 0,

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.policy import compile_table, read_policy
 from controlplane.policy.language import COPIES, FOLLOW
+from controlplane.policy.read import read_policy
+from controlplane.policy.table import compile_table
 from controlplane.policy.watch import Watcher
 from ptxtools.native import records
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.policy import read_policy
 from controlplane.policy.language import FOLLOW
+from controlplane.policy.read import read_policy
 from scripts.bench import prefill
 from scripts.bench.launch_overhead import Interval
 

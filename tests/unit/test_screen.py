@@ -5,23 +5,37 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from controlplane.base.screen import BOLD, CLEAR, DIM, PLAIN, YELLOW, Progress, show, styled
+from controlplane.base.progress import Progress
+from controlplane.base.screen import plain, show
+from controlplane.base.tables import Part, Warned, blocks, columns, table
 from tests.command import TESSERA_RUN, with_native
 
-SAID = """
-tessera-run: what ran where (emulated GPUs, virtual time)
-  GPU  name         launches  kernels busy  copies  copied
-    0  NVIDIA H200       401      2.994 ms       4   512 B
-  the rule in line 4 matched no launch; did you mean turn?
-  verified, run at home too: 3, of which 0 gave other bytes; could not be verified: 0
-tessera-run: nothing was gained: it depends
+LONG = "a_kernel_with_a_name_" + 10 * "as_long_as_its_template_"
+ROWS = [("GPU", "name", "[bold]"), ("0", "NVIDIA H200", "1,401"), ("11", LONG, ":smile:")]
+SAID: list[Part] = [
+    "what ran where (emulated GPUs)",
+    *columns(ROWS, right=(0, 2)),
+    f"  {LONG} 12 'a' [b]",
+    Warned("  nothing was gained"),
+]
+PLAIN = f"""\
+tessera-run: what ran where (emulated GPUs)
+  GPU  name{" " * (len(LONG) - 4)}   [bold]
+    0  NVIDIA H200{" " * (len(LONG) - 11)}    1,401
+   11  {LONG}  :smile:
+  {LONG} 12 'a' [b]
+  nothing was gained
 """
+CODE = re.compile(r"\033\[[\d;?]*[A-Za-z]")
+BOLD, DIM, YELLOW, END = "\033[1m", "\033[2m", "\033[33m", "\033[0m"
 
 
 class Terminal(io.StringIO):
@@ -31,47 +45,114 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def shown(stream: io.StringIO) -> str:
+    show(SAID, stream, "tessera-run: ")
+    return stream.getvalue()
 
 
 def test_what_stands_out() -> None:
-    lines = styled(SAID).splitlines()
-    assert lines[1] == f"{DIM}tessera-run: {PLAIN}what ran where (emulated GPUs, virtual time)"
-    assert lines[2] == f"{BOLD}  GPU  name         launches  kernels busy  copies  copied{PLAIN}"
-    assert lines[3] == "    0  NVIDIA H200       401      2.994 ms       4   512 B"
-    assert lines[4].startswith(f"{YELLOW}  the rule in line 4")
-    assert "\033" not in lines[5]
-    assert lines[6] == f"{DIM}tessera-run: {PLAIN}{YELLOW}nothing was gained: it depends{PLAIN}"
+    lines = shown(Terminal()).splitlines()
+    assert lines[0] == f"{DIM}tessera-run: {END}what ran where (emulated GPUs)"
+    assert lines[1].startswith(f"{BOLD}  {END}{BOLD}GPU{END}")
+    assert "\033" not in lines[2]
+    assert lines[-1] == f"{YELLOW}  nothing was gained{END}"
 
 
-@pytest.mark.parametrize(
-    ("stream", "variables"),
-    [(io.StringIO, {}), (Terminal, {"NO_COLOR": "1"}), (Terminal, {"TERM": "dumb"})],
-    ids=["a file", "no colour", "a dumb terminal"],
-)
-def test_plain_text(stream: type[io.StringIO], variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    out = stream()
-    show(SAID, out)
-    assert out.getvalue() == SAID
+def test_a_table_is_as_wide_as_the_terminal_and_nothing_of_it_is_lost() -> None:
+    lines = [CODE.sub("", line) for line in shown(Terminal()).splitlines()]
+    cells = [line[7:71].strip() for line in lines[3:-2]]
+    assert max(map(len, lines[:-2])) == 80
+    assert "".join(cells) == LONG
+    assert lines[-2] == f"  {LONG} 12 'a' [b]"  # which the terminal itself wraps, so that it can be copied
 
 
-def test_progress_begins_after_a_second_and_leaves_nothing() -> None:
-    out, now = Terminal(), [0.0]
-    with Progress("functions", 40, out, lambda: now[0]) as progress:
-        for second in range(1, 5):
-            now[0] = 0.4 * second
-            progress.step(5)
-    shown = out.getvalue().split(CLEAR)
-    assert shown == ["", "functions: 15 of 40, about 2 s more", "functions: 20 of 40, about 2 s more", ""]
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_file_gets_whole_lines_without_colours(monkeypatch: pytest.MonkeyPatch, *, forced: bool) -> None:
+    if forced:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    assert shown(io.StringIO()) == PLAIN
+    assert table(ROWS, right=(0, 2)) == PLAIN.splitlines()[1:4]
+    assert plain(SAID) == PLAIN.removeprefix("tessera-run: ").removesuffix("\n")
 
 
-def test_a_pipe_sees_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("things", 3, clock=iter(range(0, 100, 10)).__next__) as progress:
+def test_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert YELLOW not in shown(Terminal())
+
+
+def test_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\033" not in shown(Terminal())
+
+
+def test_blocks_have_empty_lines_between_them() -> None:
+    assert blocks([["a", "b"], [], ["c"]]) == ["a", "b", "", "c"]
+
+
+class Watched(Terminal):
+    """Another thread writes to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = threading.Condition()
+
+    def write(self, text: str) -> int:
+        with self.changed:
+            self.changed.notify_all()
+            return super().write(text)
+
+    def has(self, pattern: str) -> bool:
+        """After a while, if need be."""
+        with self.changed:
+            return self.changed.wait_for(lambda: re.search(pattern, CODE.sub("", self.getvalue())), 60) is not None
+
+
+def test_progress_is_shown_and_leaves_nothing() -> None:
+    out = Watched()
+    with Progress("functions", 40, out, first_s=0.0) as progress:
+        progress.step(15)
+        assert out.has(r"functions +\S+ +38% 0:00:\d\d")
+    assert out.getvalue().endswith("\033[2K")  # the line is empty again
+
+
+def test_what_takes_long_says_for_how_long() -> None:
+    out = Watched()
+    with Progress("planning", stream=out, first_s=0.0):
+        assert out.has(r"planning +\S+ +0:00:\d\d")
+
+
+def test_what_is_a_part_of_something_else_has_a_line_below_it() -> None:
+    out = Watched()
+    with Progress("the profile", stream=out, first_s=0.0):
+        with Progress("functions", 40, first_s=3600.0):
+            assert out.has(r"the profile .*\nfunctions ")
+        seen = len(out.getvalue())
+    assert "functions" not in out.getvalue()[seen:].rpartition("the profile")[2]
+    assert out.getvalue().endswith("\033[2K")
+
+
+def test_what_ends_soon_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    out = Terminal()
+    with Progress("planning", stream=out, first_s=3600.0) as progress:
+        progress.step()
+    assert out.getvalue() == ""
+    with Progress("planning", 3, first_s=0.0) as progress:  # a pipe
         progress.step()
     assert capsys.readouterr().err == ""
+
+
+def test_a_dumb_terminal_sees_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    out = Terminal()
+    with Progress("planning", stream=out, first_s=0.0):
+        pass
+    assert out.getvalue() == ""
 
 
 def test_a_run_on_a_terminal(fake_native: Path) -> None:
@@ -82,9 +163,9 @@ def test_a_run_on_a_terminal(fake_native: Path) -> None:
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         done = subprocess.run(command, stderr=theirs, env=environment, timeout=60, check=True)
         os.close(theirs)
-        shown = os.read(terminal.fileno(), 65536).decode().replace("\r\n", "\n")
+        said = os.read(terminal.fileno(), 65536).decode().replace("\r\n", "\n")
     piped = subprocess.run(command, stderr=subprocess.PIPE, text=True, env=environment, timeout=60, check=True).stderr
     assert done.returncode == 0
-    assert DIM in shown
+    assert DIM in said
     assert "\033" not in piped
-    assert shown.replace(DIM, "").replace(PLAIN, "") == piped
+    assert CODE.sub("", said) == piped

@@ -71,6 +71,7 @@ def test_scripts_that_are_named_exist() -> None:
     assert wrong == []
 
 
+@pytest.mark.full
 def test_the_evaluators_benchmark_builds_and_runs(tmp_path: Path, native_build: Path) -> None:
     result = tmp_path / "times.json"
     words = ("--random", "1", "--repeat", "1", "--build", str(native_build), "--json", str(result))

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.commands.run import parse, parser
+from controlplane.commands.run import CONSENTS, ORDERS, parse, parser
 from controlplane.commands.split import NUMBERS, STATS, VALUED, split
+from controlplane.policy.language import Order
 from ptxtools.errors import ConfigError
+from ptxtools.machine.consent import Consent
 
 PROGRAM = ["prog", "--verify", "7", "--", "x"]
 
@@ -62,3 +64,9 @@ def test_options_with_a_value_are_known() -> None:
     found = set(re.findall(r"^  (--[a-z-]+) (?:[A-Z{[])", parser().format_help(), re.MULTILINE))
     assert found == {*VALUED, *NUMBERS}
     assert STATS not in found
+
+
+def test_choices_that_the_parser_repeats_are_those_of_the_language() -> None:
+    """It does not import them: a plain run starts sooner."""
+    assert list(ORDERS) == [each.value for each in Order]
+    assert list(CONSENTS) == [each.value for each in Consent]

@@ -21,30 +21,37 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     CALL
 json.dump(sorted(set(sys.modules) - before), sys.stdout)
 """
+RARE = {"numpy", "networkx", "pycparser", "asyncio", "unittest", "multiprocessing", "rich", "shutil", "tempfile"}
 CASES = {
     "import controlplane": ("import controlplane", 20, {"argparse", "yaml", "cffi", "numpy", "dataclasses"}),
     "tessera --help": (
         "from controlplane.commands.main import main; main(['--help'])",
-        80,
+        65,
         {"yaml", "cffi", "numpy", "networkx", "dataclasses", "subprocess", "json"},
     ),
     "tessera run -- true": (
-        "from controlplane.commands.main import main; main(['run', '--emulate', '1', '--no-summary', '--', 'true'])",
-        190,
-        {"numpy", "networkx", "pycparser", "asyncio", "unittest", "multiprocessing", "rich"},
+        "from controlplane.commands.main import main; main(['run', '--emulate', '1', '--', 'true'])",
+        130,
+        {*RARE, "yaml", "socket", "subprocess", "ctypes", "json", "difflib"},
+    ),
+    "tessera-run -- true": (
+        "from controlplane.commands.run import main; main(['--', 'true'])",
+        105,
+        {*RARE, "yaml", "socket", "subprocess", "ctypes", "json", "difflib", "cffi", "mmap"},
     ),
 }
-OURS_WHEN_RUN = 55
+OURS_WHEN_RUN = 30
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_start_imports_little(case: str, native_build: Path) -> None:
     call, most, never = CASES[case]
+    native = native_build / "native"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path += {sys.path}\n{CODE.replace('CALL', call)}"],
         text=True,
         capture_output=True,
-        env=with_native(native_build / "native"),
+        env={**with_native(native), "TESSERA_DRIVER": str(native / "emulator" / "libcuda.so.1")},
         check=True,
     )
     found: list[str] = json.loads(done.stdout)

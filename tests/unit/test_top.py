@@ -17,16 +17,29 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.base.screen import plain
+from controlplane.commands import top
 from controlplane.commands.main import main
 from controlplane.live import runs
 from controlplane.live.runs import Device, Kernel, Run
-from controlplane.live.view import NOTHING, lines
-from controlplane.policy import Launches
-from controlplane.policy.table import RuleUse
+from controlplane.live.view import NOTHING, UNCOUNTED, of_all
+from controlplane.policy.table import Copies, Launches, RuleUse, Schedule
 from tests import schemas
 from tests.command import TESSERA, TESSERA_RUN, with_native, with_project
 
-COUNTED = Launches({0: 1000, 1: 2500}, 40, {"ranges": 30, "capture": 10}, 7, 1, rules=(RuleUse(4, 2500), RuleUse(5, 0)))
+COUNTED = Launches(
+    {0: 1000, 1: 2500},
+    40,
+    {"ranges": 30, "capture": 10},
+    verified=7,
+    different=1,
+    shared=Copies(
+        {1: 2 * 10**9}, {1: 12}, {1: 3 * 10**9}, {"launch": 3 * 10**9}, 3 * 10**9, 0, 0, 0, 0, 9, 900, {}, ()
+    ),
+    rules=(RuleUse(4, 2500), RuleUse(5, 0, ("softmax",))),
+    given_streams={1: 2},
+    schedule=Schedule(3500, 0, 20, 4, 3, 10**9, 15 * 10**8, 10**9, 0),
+)
 DEVICES = (
     Device(0, "NVIDIA H200", 1000, 2_000_000, 10**9),
     Device(1, "NVIDIA H200", 2500, 9_000_000, 0),
@@ -35,13 +48,19 @@ KERNELS = (Kernel(0, "_Z5scalePfi", 900, 1_500_000), Kernel(1, "step", 2500, 9_0
 NOW = Run(4711, "python serve.py", 125.0, 20_000_000, DEVICES, KERNELS, COUNTED)
 SHOWN = """\
 4711  python serve.py  (2 min 5 s, virtual time 20.000 ms)
-  GPU  name         launches  per s  busy  memory
-    0  NVIDIA H200     1,000    250  10 %  1.0 GB
-    1  NVIDIA H200     2,500    500  50 %     0 B
-  kept home although a rule sent them elsewhere: 40
+  GPU  name         launches  share  per s  busy  memory
+    0  NVIDIA H200     1,000   29 %    250  10 %  1.0 GB
+    1  NVIDIA H200     2,500   71 %    500  50 %     0 B
+  kept home although a rule sent them elsewhere: 40 (ranges: 30, capture: 10)
     ranges: it is not known, or not yet, what they touch: run it again, or say memory: {place: follow}
     capture: they are recorded into CUDA graphs, which run at home
-  verified: 7, of which 1 gave other bytes
+  estimated gain: 1.50 times as early as the program's own GPU alone
+  streams that rules gave a GPU: GPU 1: 2
+  the rule in line 5 matched no launch; did you mean softmax?
+  pulled from other GPUs' copies of memory: 3.0 GB in 12 on GPU 1; waits for another stream: 0
+  verified, run at home too: 7, of which 1 gave other bytes; could not be verified: 0
+  copies held: 2.0 GB on GPU 1
+  guard: placing paid off in 3 of 4 windows; 20 launches rested at home
   launches by rule: line 4: 2,500, line 5: 0
   GPU  kernel  launches      time
     1  step       2,500  9.000 ms
@@ -70,19 +89,18 @@ def read(terminal: int) -> str:
 def test_what_is_shown() -> None:
     devices = (replace(DEVICES[0], launches=500, busy_ns=10**6), replace(DEVICES[1], launches=1500, busy_ns=4 * 10**6))
     before = replace(NOW, devices=devices, virtual_ns=10_000_000)
-    assert "\n".join(lines([NOW], {4711: before}, 2.0)) == SHOWN
+    assert plain(of_all([NOW], {4711: before}, 2.0)) == SHOWN
 
 
 def test_real_gpus_have_no_virtual_time_and_a_first_look_no_rates() -> None:
     run = replace(NOW, virtual_ns=None, devices=(Device(1, "", 2500),), kernels=(), counted=None)
-    assert lines([run], {}, 0.0) == [
+    assert plain(of_all([run], {}, 0.0)).splitlines() == [
         "4711  python serve.py  (2 min 5 s)",
-        "  GPU  name  launches  per s  busy  memory",
-        "    1  -        2,500      -     -       -",
+        "  GPU  name  launches  share  per s  busy  memory",
+        "    1  -        2,500  100 %      -     -       -",
     ]
-    (_, told) = lines([replace(run, devices=())], {}, 0.0)
-    assert told.startswith("  what it launches is told at its end")
-    assert lines([], {}, 0.0) == [NOTHING]
+    assert of_all([replace(run, devices=())], {}, 0.0) == ["4711  python serve.py  (2 min 5 s)", UNCOUNTED]
+    assert of_all([], {}, 0.0) == [NOTHING]
 
 
 @pytest.fixture
@@ -136,25 +154,50 @@ def test_prometheus_is_answered_while_it_goes_on(running: subprocess.Popen[str])
         urllib.request.urlopen(address, timeout=20)
 
 
-def test_on_a_terminal_it_goes_on_until_ctrl_c(running: subprocess.Popen[str], native_build: Path) -> None:
+def on_a_terminal(number: str, native: Path, *, keys: bool) -> tuple[int, str]:
+    """The exit code and all that is written, with Ctrl-C once the number was there twice. keys: of a keyboard, too."""
     ours, theirs = pty.openpty()
-    environment = with_native(native_build / "native") | {"TERM": "xterm", "COLUMNS": "100", "LINES": "200"}
-    with subprocess.Popen([TESSERA, "top", "--every", "0.1"], stdout=theirs, env=environment) as top:
+    environment = with_native(native) | {"TERM": "xterm", "COLUMNS": "100", "LINES": "200"}
+    stdin, stderr = (theirs, theirs) if keys else (subprocess.DEVNULL, None)
+    command = [str(TESSERA), "top", "--every", "0.1"]
+    with subprocess.Popen(command, stdin=stdin, stdout=theirs, stderr=stderr, env=environment) as top:
         os.close(theirs)
         shown, until = "", time.monotonic() + 60
-        while shown.count(f"{running.pid}  ") < 2 and time.monotonic() < until:
+        while shown.count(number) < 2 and time.monotonic() < until:
             shown += read(ours)
-        top.send_signal(signal.SIGINT)
+        if keys:
+            os.write(ours, b"\x03")
+        else:
+            top.send_signal(signal.SIGINT)
         while top.poll() is None and time.monotonic() < until:
             shown += read(ours)  # it cannot end before what it writes is read
         top.kill()
         while part := read(ours):
             shown += part
     os.close(ours)
-    assert top.returncode == 0
+    return top.returncode, shown
+
+
+def test_on_a_terminal_without_keys_it_goes_on_until_ctrl_c(running: subprocess.Popen[str], native_build: Path) -> None:
+    code, shown = on_a_terminal(f"{running.pid}  ", native_build / "native", keys=False)
+    assert code == 0
     assert shown.startswith("\033[?1049h")
+    assert "tessera top (Ctrl-C ends it)" in shown
     assert shown.count(f"{running.pid}  ") >= 2
     assert shown.endswith("\033[?1049l")
+
+
+def test_on_a_terminal_with_keys_there_is_a_list(running: subprocess.Popen[str], native_build: Path) -> None:
+    code, shown = on_a_terminal(str(running.pid), native_build / "native", keys=True)
+    assert code == 0
+    assert "up, down: choose a program" in shown
+    assert shown.count(str(running.pid)) >= 2
+    assert "\033[?1049l" in shown  # the screen is the shell's again
+
+
+def test_without_textual_it_says_how_to_get_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(top, "find_spec", lambda _: None)
+    assert f"pip install '{top.REQUIREMENT}'" in top._title()  # noqa: SLF001
 
 
 def test_what_is_no_file_of_ours_is_left_out(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def _native(fake_native: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSERA_NATIVE", str(fake_native))
 
 
+@pytest.mark.full
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), count=st.integers(0, 40))
 def test_packed_records_are_the_same_when_unpacked(data: st.DataObject, count: int) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.commands.run import _analysis_line
 from controlplane.machine import doctor
-from controlplane.policy import Launches
+from controlplane.policy.table import Launches
 from controlplane.report.statistics import AnalysisReport
 from controlplane.run import unchecked
+from controlplane.run.closing import _analysis_lines
 from ptxtools.machine import disassembler
 
 NOTHING = Launches({0: 3, 1: 0}, 0, {})
@@ -43,7 +43,6 @@ def test_verifying(launches: Launches, verify: int | None, said: str | None) -> 
 def test_packages_without_which_little_is_known(missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed", lambda name: None if name in missing else "1.0")
     monkeypatch.setattr(disassembler, "locate", lambda: None if disassembler.PACKAGE in missing else Path("nvdisasm"))
-    unknown = _analysis_line(AnalysisReport(2, 0, 2, 0, 2))
-    assert [name for name in doctor.OPTIONAL if f"{name} is not installed: " in unknown] == sorted(missing)
-    assert unknown.count("\n") == 1 + len(missing)
-    assert _analysis_line(AnalysisReport(2, 2, 0, 0, 2)).count("\n") == 1
+    _, *absent = _analysis_lines(AnalysisReport(2, 0, 2, 0, 2))
+    assert [line.partition(" is not installed: ")[0] for line in absent] == sorted(missing)
+    assert len(_analysis_lines(AnalysisReport(2, 2, 0, 0, 2))) == 1

@@ -73,6 +73,16 @@ TEST(many_bookings_stay_in_order)
     tsr_timeline_destroy(timeline);
 }
 
+TEST(a_device_becomes_slower)
+{
+    fixture_describe(&machine);
+    machine.devices[1].slow_from_ns = 1000;
+    machine.devices[1].slow_permille = 2500;
+    CHECK_EQ(tsr_clock_slowed_ns(&machine, 1, 40, 999), 40);
+    CHECK_EQ(tsr_clock_slowed_ns(&machine, 1, 40, 1000), 100);
+    CHECK_EQ(tsr_clock_slowed_ns(&machine, 0, 40, 1000), 40);
+}
+
 TEST(kernel_times)
 {
     fixture_describe(&machine);

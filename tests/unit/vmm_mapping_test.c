@@ -11,9 +11,9 @@
 
 #define MIB (1ull << 20)
 
-static struct tsr_physical *make(uint32_t device, uint64_t bytes)
+static struct tsr_emulated_physical *make(uint32_t device, uint64_t bytes)
 {
-    struct tsr_physical *physical = NULL;
+    struct tsr_emulated_physical *physical = NULL;
     CHECK_EQ(tsr_driver_init(), CUDA_SUCCESS);
     CHECK_EQ(tsr_physical_create(device, bytes, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &physical), CUDA_SUCCESS);
     return physical;
@@ -60,7 +60,7 @@ TEST(reservations_without_a_hint_are_the_same_each_time)
 
 TEST(two_mappings_show_the_same_bytes)
 {
-    struct tsr_physical *physical = make(0, 4 * MIB);
+    struct tsr_emulated_physical *physical = make(0, 4 * MIB);
     uint64_t a = reserve(4 * MIB), b = reserve(4 * MIB);
     REQUIRE(tsr_vmm_map(a, 4 * MIB, 0, physical) == CUDA_SUCCESS && tsr_vmm_map(b, 4 * MIB, 0, physical) == CUDA_SUCCESS);
     *(uint32_t *)(uintptr_t)(a + 3 * MIB) = 77;
@@ -81,7 +81,7 @@ TEST(two_mappings_show_the_same_bytes)
 
 TEST(access_is_per_device_and_begins_with_none)
 {
-    struct tsr_physical *physical = make(1, 2 * MIB);
+    struct tsr_emulated_physical *physical = make(1, 2 * MIB);
     uint64_t a = reserve(2 * MIB);
     unsigned long long flags = 9;
     REQUIRE(tsr_vmm_map(a, 2 * MIB, 0, physical) == CUDA_SUCCESS);
@@ -104,14 +104,14 @@ TEST(access_is_per_device_and_begins_with_none)
 
 TEST(memory_lives_as_long_as_somebody_refers_to_it)
 {
-    struct tsr_physical *physical = make(0, 2 * MIB);
+    struct tsr_emulated_physical *physical = make(0, 2 * MIB);
     CUmemGenericAllocationHandle handle = tsr_physical_handle(physical), again = 0;
     uint64_t a = reserve(2 * MIB);
     REQUIRE(tsr_vmm_map(a, 2 * MIB, 0, physical) == CUDA_SUCCESS);
     CHECK_EQ(tsr_physical_release(handle), CUDA_SUCCESS);
     CHECK_EQ(tsr_physical_release(handle), CUDA_ERROR_INVALID_VALUE);
     CHECK(tsr_physical_find(handle) == NULL);
-    struct tsr_physical *found = tsr_vmm_physical(a + MIB);
+    struct tsr_emulated_physical *found = tsr_vmm_physical(a + MIB);
     REQUIRE(found == physical);
     CHECK_EQ(tsr_physical_retain(found, &again), CUDA_SUCCESS);
     tsr_physical_unref(found);
@@ -124,7 +124,7 @@ TEST(memory_lives_as_long_as_somebody_refers_to_it)
 
 TEST(a_descriptor_carries_the_memory)
 {
-    struct tsr_physical *physical = make(1, 2 * MIB), *imported = NULL;
+    struct tsr_emulated_physical *physical = make(1, 2 * MIB), *imported = NULL;
     int descriptor = tsr_physical_export(physical), other = memfd_create("other", 0);
     REQUIRE(descriptor >= 0 && other >= 0 && ftruncate(other, 2 * MIB + 4096) == 0);
     CHECK_EQ(tsr_physical_import(descriptor, &imported), CUDA_SUCCESS);

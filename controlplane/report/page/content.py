@@ -209,7 +209,7 @@ def timeline(of: Compared) -> dict[str, object]:
         "names": [short(each.name, NAME) for each in profile.classes],
         "gpus": [profile.machine.types[each].name for each in profile.machine.gpus],
         "chosen": chosen(of),
-        "ways": [
+        "placements": [
             {"name": result.name, "gain": round(of.gain(result), 2), **_window(of, ran)}
             for result, ran in zip(of.results, of.runs, strict=True)
         ],

@@ -11,7 +11,7 @@
 
 static CUresult begin(CUstream handle, CUgraph graph, const tsr_tips *tips, CUstreamCaptureMode mode)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));
     CUresult result = tsr_capture_begin(stream, mode, graph, tips);
     tsr_stream_put(stream);
@@ -49,7 +49,7 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, c
 
 CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(phGraph, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
@@ -107,7 +107,7 @@ static bool answer_has_edge_data(void)
 /* The stream's state; for one that captures, its nodes are in `answer`. */
 static CUresult inform(CUstream handle, struct tsr_capture_info *info)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_TRY(tsr_driver_ready());
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));
     tsr_engine_lock();
@@ -172,7 +172,7 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphN
                                                       const CUgraphEdgeData *dependencyData, size_t numDependencies,
                                                       unsigned int flags)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     tsr_tips tips = {0};
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES || flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES,

@@ -90,7 +90,7 @@ void tsr_copy_to_3d(const CUDA_MEMCPY3D_PEER *from, CUDA_MEMCPY3D *out)
 
 CUresult tsr_copy_now(const CUDA_MEMCPY3D_PEER *shape)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_copy_places places;
     struct tsr_work work = {.kind = TSR_WORK_COPY, .copy = {*shape, NULL}};
     TSR_TRY(tsr_driver_ready());
@@ -108,7 +108,7 @@ CUresult tsr_copy_now(const CUDA_MEMCPY3D_PEER *shape)
     return result;
 }
 
-static CUresult enqueue(struct tsr_stream *stream, const CUDA_MEMCPY3D_PEER *shape)
+static CUresult enqueue(struct tsr_emulated_stream *stream, const CUDA_MEMCPY3D_PEER *shape)
 {
     struct tsr_copy_places places;
     struct tsr_work work = {.kind = TSR_WORK_COPY, .copy = {*shape, NULL}};
@@ -127,7 +127,7 @@ static CUresult enqueue(struct tsr_stream *stream, const CUDA_MEMCPY3D_PEER *sha
 
 CUresult tsr_copy_async(const CUDA_MEMCPY3D_PEER *shape, CUstream handle)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_TRY(tsr_driver_ready());
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));
     CUresult result = enqueue(stream, shape);

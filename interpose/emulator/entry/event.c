@@ -29,7 +29,7 @@ CUresult CUDAAPI cuEventDestroy(CUevent hEvent)
 }
 
 /* Both for the time of one call. */
-static CUresult find(CUevent handle, CUstream stream_handle, struct tsr_event **event, struct tsr_stream **stream)
+static CUresult find(CUevent handle, CUstream stream_handle, struct tsr_event **event, struct tsr_emulated_stream **stream)
 {
     TSR_TRY(tsr_driver_ready());
     *event = tsr_event_get(handle);
@@ -43,7 +43,7 @@ static CUresult find(CUevent handle, CUstream stream_handle, struct tsr_event **
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
 {
     struct tsr_event *event;
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_REQUIRE(!(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(hEvent, hStream, &event, &stream));
     CUresult result = tsr_event_record(event, stream, flags);
@@ -60,7 +60,7 @@ CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream)
 CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
     struct tsr_event *event;
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_REQUIRE(!(Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(hEvent, hStream, &event, &stream));
     CUresult result = tsr_event_wait_stream(event, stream, Flags);

@@ -1,4 +1,4 @@
-/* Images in files: reads a whole file, with a NUL behind it so that PTX text ends. */
+/* Images in files: reads a whole file, with a NUL after it so that PTX text ends. */
 #ifndef TSR_ENTRY_FILE_H
 #define TSR_ENTRY_FILE_H
 

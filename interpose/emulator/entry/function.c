@@ -6,12 +6,12 @@
 #include "loaded.h"
 
 /* The function of a handle; a CUkernel needs a current context. */
-static CUresult find(const void *handle, struct tsr_entry **out)
+static CUresult find(const void *handle, struct tsr_loaded_entry **out)
 {
     struct tsr_context *context;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(handle, CUDA_ERROR_INVALID_HANDLE);
-    struct tsr_entry *entry = tsr_handle_find(tsr_handle_table(), TSR_KIND_FUNCTION, handle);
+    struct tsr_loaded_entry *entry = tsr_handle_find(tsr_handle_table(), TSR_KIND_FUNCTION, handle);
     if (entry) {
         *out = entry;
         return CUDA_SUCCESS;
@@ -23,7 +23,7 @@ static CUresult find(const void *handle, struct tsr_entry **out)
 
 CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(pi, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(hfunc, &entry));
@@ -33,7 +33,7 @@ CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunc
 
 CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(find(hfunc, &entry));
     return tsr_function_attribute_set(entry->function, tsr_entry_settings(entry),
                                       tsr_context_desc(tsr_module_context(entry->module)), attrib, value);
@@ -41,7 +41,7 @@ CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attri
 
 CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction hfunc)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(name && hfunc, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(hfunc, &entry));
@@ -51,7 +51,7 @@ CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction hfunc)
 
 CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(hmod, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(hfunc, &entry));
@@ -61,7 +61,7 @@ CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 
 CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(paramOffset, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(func, &entry));
@@ -71,7 +71,7 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *
 /* Everything is loaded with its module. */
 CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(state, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(function, &entry));
@@ -81,13 +81,13 @@ CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction functi
 
 CUresult CUDAAPI cuFuncLoad(CUfunction function)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     return find(function, &entry);
 }
 
 CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(find(hfunc, &entry));
     TSR_REQUIRE((int)config >= 0 && config <= CU_FUNC_CACHE_PREFER_EQUAL, CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;
@@ -95,7 +95,7 @@ CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 
 CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(find(hfunc, &entry));
     TSR_REQUIRE((int)config >= 0 && config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE, CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;

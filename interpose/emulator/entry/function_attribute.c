@@ -21,7 +21,7 @@ int tsr_function_max_threads(const struct tsr_function *function, const struct t
     return (int)limit;
 }
 
-static int constant_bytes(const struct tsr_code *code)
+static int constant_bytes(const struct tsr_ptx_code *code)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < code->variable_count; i++)
@@ -38,7 +38,7 @@ static int dynamic_limit(const struct tsr_function *function, const struct tsr_f
     return set >= 0 ? set : left > 0 ? left : 0;
 }
 
-CUresult tsr_function_attribute_get(const struct tsr_function *function, const struct tsr_code *code,
+CUresult tsr_function_attribute_get(const struct tsr_function *function, const struct tsr_ptx_code *code,
                                     const struct tsr_function_settings *settings, const struct tsr_device_desc *desc,
                                     CUfunction_attribute attribute, int *value)
 {

@@ -5,7 +5,7 @@
 #include "loaded.h"
 
 /* Errors: INVALID_VALUE for an unknown attribute. */
-CUresult tsr_function_attribute_get(const struct tsr_function *function, const struct tsr_code *code,
+CUresult tsr_function_attribute_get(const struct tsr_function *function, const struct tsr_ptx_code *code,
                                     const struct tsr_function_settings *settings, const struct tsr_device_desc *desc,
                                     CUfunction_attribute attribute, int *value);
 /* Errors: INVALID_VALUE for an attribute that cannot be set, or a value out of range. */

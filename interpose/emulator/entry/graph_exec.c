@@ -93,7 +93,7 @@ CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
 
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(hGraphExec, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
@@ -105,7 +105,7 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 /* Nothing needs to be brought to the device; the call only orders itself in the stream. */
 CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_work nothing = {.kind = TSR_WORK_EMPTY};
     TSR_TRY(tsr_driver_ready());
     tsr_engine_lock();

@@ -25,7 +25,7 @@ CUresult tsr_kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3 *params, struct tsr_wo
     const void *function = params->func ? (const void *)params->func : (const void *)params->kern;
     TSR_REQUIRE(function, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(context_of(params->func ? NULL : params->ctx, &context));
-    struct tsr_launch launch = {
+    struct tsr_emulated_launch launch = {
         .function = function,
         .grid = {params->gridDimX, params->gridDimY, params->gridDimZ},
         .block = {params->blockDimX, params->blockDimY, params->blockDimZ},

@@ -252,7 +252,7 @@ CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx,
 
 CUresult CUDAAPI cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(phCtx, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));

@@ -35,7 +35,7 @@ CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize)
 }
 
 /* The host allocation or registration that holds the pointer. */
-static CUresult find(const void *p, struct tsr_range *range, struct tsr_allocation *allocation)
+static CUresult find(const void *p, struct tsr_range *range, struct tsr_emulated_allocation *allocation)
 {
     TSR_REQUIRE(tsr_allocation_find((uint64_t)(uintptr_t)p, range, allocation) && range->kind == TSR_RANGE_HOST,
                 CUDA_ERROR_INVALID_VALUE);
@@ -46,7 +46,7 @@ CUresult CUDAAPI cuMemFreeHost(void *p)
 {
     struct tsr_context *context;
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
     if (!p)
         return CUDA_SUCCESS;
@@ -71,7 +71,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *p)
 {
     struct tsr_context *context;
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(p, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(tsr_allocation_find((uint64_t)(uintptr_t)p, &range, &allocation) && range.kind == TSR_RANGE_HOST &&
@@ -87,7 +87,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsig
 {
     struct tsr_context *context;
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(pdptr && p && Flags == 0, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(p, &range, &allocation));
@@ -99,7 +99,7 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int *pFlags, void *p)
 {
     struct tsr_context *context;
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(pFlags && p, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(p, &range, &allocation));

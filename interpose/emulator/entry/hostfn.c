@@ -5,7 +5,7 @@
 
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_work work = {.kind = TSR_WORK_HOST, .host = {.fn = fn, .data = userData}};
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(fn, CUDA_ERROR_INVALID_VALUE);
@@ -17,7 +17,7 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 
 CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_work work = {.kind = TSR_WORK_HOST, .host = {.callback = callback, .stream = hStream, .data = userData}};
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(callback && !flags, CUDA_ERROR_INVALID_VALUE);

@@ -59,7 +59,7 @@ static CUresult read_attribute(const CUlaunchAttribute *attribute, struct shape 
     }
 }
 
-static CUresult check_dimensions(const struct tsr_launch *launch)
+static CUresult check_dimensions(const struct tsr_emulated_launch *launch)
 {
     const uint32_t *grid = launch->grid, *block = launch->block;
     TSR_REQUIRE(product(grid) && grid[0] <= 0x7fffffffu && grid[1] <= 65535 && grid[2] <= 65535, CUDA_ERROR_INVALID_VALUE);
@@ -81,7 +81,7 @@ static CUresult check_function(const struct tsr_function *function, const struct
     return CUDA_SUCCESS;
 }
 
-static CUresult check_shared(struct tsr_entry *entry, const struct tsr_device_desc *desc, uint32_t dynamic_bytes)
+static CUresult check_shared(struct tsr_loaded_entry *entry, const struct tsr_device_desc *desc, uint32_t dynamic_bytes)
 {
     const struct tsr_function *function = entry->function;
     int set = __atomic_load_n(&tsr_entry_settings(entry)->dynamic_shared_bytes, __ATOMIC_RELAXED);
@@ -92,7 +92,7 @@ static CUresult check_shared(struct tsr_entry *entry, const struct tsr_device_de
     return CUDA_SUCCESS;
 }
 
-static CUresult check_cluster(struct tsr_entry *entry, const struct tsr_device_desc *desc, const uint32_t grid[3],
+static CUresult check_cluster(struct tsr_loaded_entry *entry, const struct tsr_device_desc *desc, const uint32_t grid[3],
                               struct shape *shape)
 {
     struct tsr_function_settings *settings = tsr_entry_settings(entry);
@@ -113,7 +113,7 @@ static CUresult check_cluster(struct tsr_entry *entry, const struct tsr_device_d
 }
 
 static CUresult check_cooperative(struct tsr_context *context, const struct tsr_function *function,
-                                  const struct tsr_launch *launch)
+                                  const struct tsr_emulated_launch *launch)
 {
     uint64_t resident = tsr_exec_resident_blocks(tsr_context_desc(context), function, (uint32_t)product(launch->block),
                                                  launch->shared_dynamic_bytes);
@@ -121,7 +121,7 @@ static CUresult check_cooperative(struct tsr_context *context, const struct tsr_
     return CUDA_SUCCESS;
 }
 
-static CUresult check_all(struct tsr_context *context, struct tsr_entry *entry, const struct tsr_launch *launch,
+static CUresult check_all(struct tsr_context *context, struct tsr_loaded_entry *entry, const struct tsr_emulated_launch *launch,
                           struct shape *shape)
 {
     const struct tsr_device_desc *desc = tsr_context_desc(context);
@@ -153,7 +153,7 @@ static CUresult copy_extra(const struct tsr_function *function, void **extra, ui
     return CUDA_SUCCESS;
 }
 
-static CUresult copy_params(const struct tsr_function *function, const struct tsr_launch *launch, uint8_t *bytes)
+static CUresult copy_params(const struct tsr_function *function, const struct tsr_emulated_launch *launch, uint8_t *bytes)
 {
     TSR_REQUIRE(!launch->params || !launch->extra, CUDA_ERROR_INVALID_VALUE);
     if (!function->param_count)
@@ -178,9 +178,9 @@ static void owner_release(void *owner)
     tsr_module_unref(owner);
 }
 
-CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_launch *launch, struct tsr_work *work)
+CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_emulated_launch *launch, struct tsr_work *work)
 {
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     struct shape shape = {.cooperative = launch->cooperative};
     TSR_TRY(tsr_entry_resolve(context, launch->function, &entry));
     TSR_TRY(check_all(context, entry, launch, &shape));
@@ -217,9 +217,9 @@ CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_launch
     return CUDA_SUCCESS;
 }
 
-static CUresult submit(CUstream handle, const struct tsr_launch *launch)
+static CUresult submit(CUstream handle, const struct tsr_emulated_launch *launch)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_work work;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(launch->function, CUDA_ERROR_INVALID_HANDLE);
@@ -235,7 +235,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned in
                                 unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
                                 unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
 {
-    struct tsr_launch launch = {
+    struct tsr_emulated_launch launch = {
         .function = f,
         .grid = {gridDimX, gridDimY, gridDimZ},
         .block = {blockDimX, blockDimY, blockDimZ},
@@ -249,7 +249,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned in
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
 {
     TSR_REQUIRE(config, CUDA_ERROR_INVALID_VALUE);
-    struct tsr_launch launch = {
+    struct tsr_emulated_launch launch = {
         .function = f,
         .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
         .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
@@ -266,7 +266,7 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, 
                                            unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
                                            unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-    struct tsr_launch launch = {
+    struct tsr_emulated_launch launch = {
         .function = f,
         .grid = {gridDimX, gridDimY, gridDimZ},
         .block = {blockDimX, blockDimY, blockDimZ},

@@ -9,7 +9,7 @@
 
 #include "../stream/work.h"
 
-struct tsr_launch {
+struct tsr_emulated_launch {
     const void *function; /* CUfunction or CUkernel */
     uint32_t grid[3], block[3];
     uint32_t shared_dynamic_bytes;
@@ -24,6 +24,6 @@ struct tsr_launch {
  * Errors: INVALID_HANDLE, INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE, INVALID_CLUSTER_SIZE, those of loading the
  * function into the context, OUT_OF_MEMORY.
  */
-CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_launch *launch, struct tsr_work *work);
+CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_emulated_launch *launch, struct tsr_work *work);
 
 #endif

@@ -158,7 +158,7 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
     struct tsr_kernel *found;
     struct tsr_context *context;
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(pFunc, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find_kernel(kernel, &found));

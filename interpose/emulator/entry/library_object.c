@@ -87,7 +87,7 @@ static uint32_t catalog_device(const struct tsr_library *library)
 
 static CUresult make_kernels(struct tsr_library *library)
 {
-    const struct tsr_code *code = library->catalog->code;
+    const struct tsr_ptx_code *code = library->catalog->code;
     for (uint32_t i = 0; i < code->function_count; i++)
         library->kernel_count += code->functions[i].entry;
     library->kernels = calloc(library->kernel_count + 1, sizeof *library->kernels);
@@ -248,7 +248,7 @@ struct tsr_kernel *tsr_library_kernel(struct tsr_library *library, const char *n
     return NULL;
 }
 
-const struct tsr_code *tsr_library_code(struct tsr_library *library)
+const struct tsr_ptx_code *tsr_library_code(struct tsr_library *library)
 {
     return library->catalog->code;
 }

@@ -33,7 +33,7 @@ static bool name_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%';
 }
 
-/* Behind white space and comments. */
+/* After white space and comments. */
 static const char *skip_space(const char *at)
 {
     for (;;) {
@@ -60,7 +60,7 @@ static bool is_header(const char *at)
     return starts(at, ".version") || starts(at, ".target") || starts(at, ".address_size");
 }
 
-/* Behind the statement that begins at at. */
+/* After the statement that begins at `at`. */
 static const char *statement_end(const char *at)
 {
     if (is_header(at) || starts(at, ".file") || starts(at, ".loc"))

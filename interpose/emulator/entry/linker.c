@@ -95,7 +95,7 @@ static CUresult text_of(struct linker *linker, CUjitInputType type, const void *
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Decodes a text, so that an error is told with its line. */
+/* Decodes a text, so that an error is reported with its line. */
 static CUresult check_text(struct linker *linker, const char *text)
 {
     struct tsr_context *context;

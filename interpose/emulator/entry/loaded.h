@@ -30,7 +30,7 @@ struct tsr_library;
 
 struct tsr_kernel;
 
-struct tsr_entry { /* CUfunction */
+struct tsr_loaded_entry { /* CUfunction */
     CUfunction handle;
     struct tsr_module *module;
     const struct tsr_function *function;
@@ -55,7 +55,7 @@ struct tsr_variable_place {
 struct tsr_code_box {
     uint32_t references; /* atomic */
     bool linked;         /* library's lock: some module has linked it, so no other may */
-    struct tsr_code *code;
+    struct tsr_ptx_code *code;
 };
 /* Errors: those of decoding (named in the JIT log and in ours), OUT_OF_MEMORY. */
 CUresult tsr_code_box_create(const char *text, size_t length, uint32_t device, struct tsr_jit_log *log,
@@ -74,12 +74,12 @@ void tsr_module_ref(struct tsr_module *module);
 void tsr_module_unref(struct tsr_module *module);
 CUmodule tsr_module_handle(struct tsr_module *module);
 struct tsr_context *tsr_module_context(struct tsr_module *module);
-const struct tsr_code *tsr_module_code(const struct tsr_module *module);
+const struct tsr_ptx_code *tsr_module_code(const struct tsr_module *module);
 struct tsr_library *tsr_module_library(struct tsr_module *module);
 /* NULL: no such entry. */
-struct tsr_entry *tsr_module_entry(struct tsr_module *module, const char *name);
+struct tsr_loaded_entry *tsr_module_entry(struct tsr_module *module, const char *name);
 /* The index-th entry, in the order of the text; NULL past the end. */
-struct tsr_entry *tsr_module_entry_at(struct tsr_module *module, uint32_t index);
+struct tsr_loaded_entry *tsr_module_entry_at(struct tsr_module *module, uint32_t index);
 /* False: no such variable that can be looked up. */
 bool tsr_module_variable(struct tsr_module *module, const char *name, struct tsr_variable_place *out);
 
@@ -87,9 +87,9 @@ bool tsr_module_variable(struct tsr_module *module, const char *name, struct tsr
  * A handle that may be a CUfunction or a CUkernel, in the context. A kernel's library is loaded into the context when it is not yet.
  * Errors: INVALID_HANDLE, those of loading.
  */
-CUresult tsr_entry_resolve(struct tsr_context *context, const void *handle, struct tsr_entry **out);
+CUresult tsr_entry_resolve(struct tsr_context *context, const void *handle, struct tsr_loaded_entry **out);
 /* What applies to the function: its own settings, or its kernel's on that device. */
-struct tsr_function_settings *tsr_entry_settings(struct tsr_entry *entry);
+struct tsr_function_settings *tsr_entry_settings(struct tsr_loaded_entry *entry);
 void tsr_function_settings_init(struct tsr_function_settings *settings, const struct tsr_function *function);
 
 /* Libraries: see library_object.c. */
@@ -107,6 +107,6 @@ struct tsr_context *tsr_library_context_at(struct tsr_library *library, uint32_t
 void tsr_library_forget(struct tsr_library *library, struct tsr_module *module);
 /* Description of a kernel without a context: decoded for some device; valid while the library lives. */
 const struct tsr_function *tsr_kernel_function(struct tsr_kernel *kernel);
-const struct tsr_code *tsr_library_code(struct tsr_library *library);
+const struct tsr_ptx_code *tsr_library_code(struct tsr_library *library);
 
 #endif

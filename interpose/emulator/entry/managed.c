@@ -23,7 +23,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned 
 }
 
 /* count bytes from the pointer on must lie in one managed allocation. */
-static CUresult find(CUdeviceptr ptr, size_t count, struct tsr_range *range, struct tsr_allocation *allocation)
+static CUresult find(CUdeviceptr ptr, size_t count, struct tsr_range *range, struct tsr_emulated_allocation *allocation)
 {
     TSR_REQUIRE(count && tsr_allocation_find(ptr, range, allocation) && range->kind == TSR_RANGE_MANAGED,
                 CUDA_ERROR_INVALID_VALUE);
@@ -53,7 +53,7 @@ struct advice {
     int location;
 };
 
-static void apply(struct tsr_allocation *allocation, void *argument)
+static void apply(struct tsr_emulated_allocation *allocation, void *argument)
 {
     const struct advice *advice = argument;
     uint32_t bit = advice->location >= 0 ? 1u << advice->location : 1u << 31;
@@ -81,7 +81,7 @@ static void apply(struct tsr_allocation *allocation, void *argument)
 CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     struct advice given = {.advice = advice, .location = CU_DEVICE_INVALID};
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE((int)advice >= CU_MEM_ADVISE_SET_READ_MOSTLY && advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY,
@@ -104,7 +104,7 @@ CUresult CUDAAPI cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advi
     return cuMemAdvise_v2(devPtr, count, advice, location_from(device));
 }
 
-static void prefetched(struct tsr_allocation *allocation, void *argument)
+static void prefetched(struct tsr_emulated_allocation *allocation, void *argument)
 {
     allocation->last_prefetch = *(const int *)argument;
 }
@@ -113,8 +113,8 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLo
                                        CUstream hStream)
 {
     struct tsr_range range;
-    struct tsr_allocation allocation;
-    struct tsr_stream *stream;
+    struct tsr_emulated_allocation allocation;
+    struct tsr_emulated_stream *stream;
     int to;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(flags == 0, CUDA_ERROR_INVALID_VALUE);
@@ -134,7 +134,7 @@ CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice d
     return cuMemPrefetchAsync_v2(devPtr, count, location_from(dstDevice), 0, hStream);
 }
 
-static CUresult accessed_by(const struct tsr_allocation *allocation, int *data, size_t size)
+static CUresult accessed_by(const struct tsr_emulated_allocation *allocation, int *data, size_t size)
 {
     size_t room = size / sizeof *data, filled = 0;
     TSR_REQUIRE(size && size % sizeof *data == 0, CUDA_ERROR_INVALID_VALUE);
@@ -148,7 +148,8 @@ static CUresult accessed_by(const struct tsr_allocation *allocation, int *data, 
     return CUDA_SUCCESS;
 }
 
-static CUresult attribute_get(const struct tsr_allocation *allocation, CUmem_range_attribute attribute, void *data, size_t size)
+static CUresult attribute_get(const struct tsr_emulated_allocation *allocation, CUmem_range_attribute attribute, void *data,
+                              size_t size)
 {
     int value;
     switch ((int)attribute) {
@@ -175,7 +176,7 @@ CUresult CUDAAPI cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range
                                         size_t count)
 {
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(data, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(devPtr, count, &range, &allocation));

@@ -52,7 +52,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 {
     struct tsr_context *context;
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
     if (!dptr)
         return CUDA_SUCCESS;
@@ -74,7 +74,7 @@ CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUde
 {
     struct tsr_context *context;
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation), CUDA_ERROR_NOT_FOUND);
     TSR_REQUIRE(dptr - allocation.user_base < range.requested_bytes, CUDA_ERROR_NOT_FOUND);

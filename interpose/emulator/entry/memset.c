@@ -4,7 +4,7 @@
 #include "../stream/copy.h"
 #include "../stream/work.h"
 
-static CUresult submit(struct tsr_stream *stream, struct tsr_work *work, bool wait)
+static CUresult submit(struct tsr_emulated_stream *stream, struct tsr_work *work, bool wait)
 {
     uint32_t location;
     size_t width_bytes;
@@ -24,7 +24,7 @@ static CUresult submit(struct tsr_stream *stream, struct tsr_work *work, bool wa
 static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element_bytes, size_t width, size_t height,
                      CUstream handle, bool wait)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_work work = {.kind = TSR_WORK_MEMSET, .memset = {dst, pitch, width, height, value, element_bytes}};
     TSR_TRY(tsr_driver_ready());
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));

@@ -84,7 +84,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(hfunc && name, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(hmod, &module));
-    struct tsr_entry *entry = tsr_module_entry(module, name);
+    struct tsr_loaded_entry *entry = tsr_module_entry(module, name);
     TSR_REQUIRE(entry, CUDA_ERROR_NOT_FOUND);
     *hfunc = entry->handle;
     return CUDA_SUCCESS;

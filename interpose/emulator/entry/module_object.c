@@ -20,8 +20,8 @@ struct tsr_module {
     struct tsr_context *context; /* a reference */
     struct tsr_library *library; /* that made it; not counted */
     struct tsr_code_box *box;
-    uint64_t *addresses;       /* per variable; 0 before it is placed */
-    struct tsr_entry *entries; /* of the functions that are entries, in order */
+    uint64_t *addresses;              /* per variable; 0 before it is placed */
+    struct tsr_loaded_entry *entries; /* of the functions that are entries, in order */
     uint32_t entry_count;
 };
 
@@ -31,7 +31,7 @@ struct module_list {
     TSR_VEC(struct tsr_module *) modules; /* lock */
 };
 
-static CUresult decode(const char *text, size_t length, uint32_t device, unsigned max_registers, struct tsr_code **out,
+static CUresult decode(const char *text, size_t length, uint32_t device, unsigned max_registers, struct tsr_ptx_code **out,
                        struct tsr_ptx_error *error)
 {
     const struct tsr_device_desc *desc = &tsr_machine_instance()->devices[device];
@@ -95,14 +95,14 @@ static enum tsr_range_kind variable_kind(const struct tsr_variable *variable)
     return variable->managed ? TSR_RANGE_MANAGED : TSR_RANGE_MODULE;
 }
 
-static void mark_as_variable(struct tsr_allocation *allocation, void *module)
+static void mark_as_variable(struct tsr_emulated_allocation *allocation, void *module)
 {
     allocation->detail = module;
 }
 
 static CUresult place_variables(struct tsr_module *module)
 {
-    const struct tsr_code *code = module->box->code;
+    const struct tsr_ptx_code *code = module->box->code;
     for (uint32_t i = 0; i < code->variable_count; i++) {
         const struct tsr_variable *variable = &code->variables[i];
         uint64_t bytes = variable->bytes ? variable->bytes : 1;
@@ -141,7 +141,7 @@ static void fill_variable(const struct tsr_module *module, uint32_t index)
 static CUresult link_code(struct tsr_module *module, struct tsr_jit_log *log)
 {
     struct tsr_ptx_error error = {0};
-    struct tsr_code *code = module->box->code;
+    struct tsr_ptx_code *code = module->box->code;
     module->addresses = calloc(code->variable_count + 1, sizeof *module->addresses);
     if (!module->addresses)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -173,13 +173,13 @@ static struct tsr_kernel *kernel_of(struct tsr_library *library, uint32_t number
 
 static CUresult make_entries(struct tsr_module *module)
 {
-    const struct tsr_code *code = module->box->code;
+    const struct tsr_ptx_code *code = module->box->code;
     for (uint32_t i = 0; i < code->function_count; i++)
         module->entry_count += code->functions[i].entry;
     module->entries = calloc(module->entry_count + 1, sizeof *module->entries);
     if (!module->entries)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct tsr_entry *entry = module->entries;
+    struct tsr_loaded_entry *entry = module->entries;
     for (uint32_t i = 0; i < code->function_count; i++) {
         if (!code->functions[i].entry)
             continue;
@@ -305,7 +305,7 @@ void tsr_module_unload(struct tsr_module *module)
     for (uint32_t i = 0; module->entries && i < module->entry_count; i++)
         if (module->entries[i].handle)
             tsr_handle_remove(tsr_handle_table(), TSR_KIND_FUNCTION, module->entries[i].handle);
-    const struct tsr_code *code = module->box->code;
+    const struct tsr_ptx_code *code = module->box->code;
     for (uint32_t i = 0; module->addresses && i < code->variable_count; i++)
         if (module->addresses[i])
             tsr_memory_release(module->addresses[i], variable_kind(&code->variables[i]));
@@ -324,7 +324,7 @@ struct tsr_context *tsr_module_context(struct tsr_module *module)
     return module->context;
 }
 
-const struct tsr_code *tsr_module_code(const struct tsr_module *module)
+const struct tsr_ptx_code *tsr_module_code(const struct tsr_module *module)
 {
     return module->box->code;
 }
@@ -334,7 +334,7 @@ struct tsr_library *tsr_module_library(struct tsr_module *module)
     return module->library;
 }
 
-struct tsr_entry *tsr_module_entry(struct tsr_module *module, const char *name)
+struct tsr_loaded_entry *tsr_module_entry(struct tsr_module *module, const char *name)
 {
     const struct tsr_function *function = tsr_code_entry(module->box->code, name);
     for (uint32_t i = 0; function && i < module->entry_count; i++)
@@ -343,7 +343,7 @@ struct tsr_entry *tsr_module_entry(struct tsr_module *module, const char *name)
     return NULL;
 }
 
-struct tsr_entry *tsr_module_entry_at(struct tsr_module *module, uint32_t index)
+struct tsr_loaded_entry *tsr_module_entry_at(struct tsr_module *module, uint32_t index)
 {
     return index < module->entry_count ? &module->entries[index] : NULL;
 }
@@ -358,9 +358,9 @@ bool tsr_module_variable(struct tsr_module *module, const char *name, struct tsr
     return true;
 }
 
-CUresult tsr_entry_resolve(struct tsr_context *context, const void *handle, struct tsr_entry **out)
+CUresult tsr_entry_resolve(struct tsr_context *context, const void *handle, struct tsr_loaded_entry **out)
 {
-    struct tsr_entry *entry = tsr_handle_find(tsr_handle_table(), TSR_KIND_FUNCTION, handle);
+    struct tsr_loaded_entry *entry = tsr_handle_find(tsr_handle_table(), TSR_KIND_FUNCTION, handle);
     if (entry) {
         TSR_REQUIRE(entry->module->context == tsr_context_root(context), CUDA_ERROR_INVALID_HANDLE);
         *out = entry;
@@ -378,7 +378,7 @@ CUresult tsr_entry_resolve(struct tsr_context *context, const void *handle, stru
     return CUDA_SUCCESS;
 }
 
-struct tsr_function_settings *tsr_entry_settings(struct tsr_entry *entry)
+struct tsr_function_settings *tsr_entry_settings(struct tsr_loaded_entry *entry)
 {
     return entry->kernel ? &entry->kernel->settings[tsr_context_device(entry->module->context)] : &entry->settings;
 }

@@ -7,7 +7,7 @@
 
 struct subject {
     struct tsr_context *context;
-    struct tsr_entry *entry;
+    struct tsr_loaded_entry *entry;
     const struct tsr_device_desc *desc;
 };
 

@@ -9,7 +9,7 @@
 
 struct place {
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     CUdeviceptr address;
 };
 
@@ -45,7 +45,7 @@ static CUresult access_flags(const struct place *place, void *data)
 static CUresult get(const struct place *place, CUpointer_attribute attribute, void *data)
 {
     const struct tsr_range *range = &place->range;
-    const struct tsr_allocation *allocation = &place->allocation;
+    const struct tsr_emulated_allocation *allocation = &place->allocation;
     bool legacy_ipc = range->kind == TSR_RANGE_PLAIN || range->kind == TSR_RANGE_MODULE;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -170,7 +170,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_at
     return CUDA_SUCCESS;
 }
 
-static void set_sync_memops(struct tsr_allocation *allocation, void *argument)
+static void set_sync_memops(struct tsr_emulated_allocation *allocation, void *argument)
 {
     allocation->sync_memops = *(const bool *)argument;
 }

@@ -11,20 +11,21 @@
 #include "../memory/share.h"
 #include "../stream/work.h"
 
-static CUresult find(CUmemoryPool handle, struct tsr_pool **out)
+static CUresult find(CUmemoryPool handle, struct tsr_emulated_pool **out)
 {
     TSR_TRY(tsr_driver_ready());
     *out = handle ? tsr_handle_find(tsr_handle_table(), TSR_KIND_POOL, handle) : NULL;
     return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static struct tsr_stream_key key_of(struct tsr_stream *stream)
+static struct tsr_stream_key key_of(struct tsr_emulated_stream *stream)
 {
     return (struct tsr_stream_key){stream, tsr_context_id(tsr_stream_context(stream))};
 }
 
 /* When nothing is left, what has been freed may only be waiting for its turn. */
-static CUresult alloc_patiently(struct tsr_pool *pool, struct tsr_stream *stream, size_t bytes, uint64_t *address)
+static CUresult alloc_patiently(struct tsr_emulated_pool *pool, struct tsr_emulated_stream *stream, size_t bytes,
+                                uint64_t *address)
 {
     struct tsr_context *context = tsr_stream_context(stream);
     CUresult result = tsr_pool_alloc(pool, context, bytes, key_of(stream), address);
@@ -34,7 +35,7 @@ static CUresult alloc_patiently(struct tsr_pool *pool, struct tsr_stream *stream
     return tsr_pool_alloc(pool, context, bytes, key_of(stream), address);
 }
 
-static CUresult alloc_on(struct tsr_pool *pool, struct tsr_stream *stream, size_t bytes, CUdeviceptr *out)
+static CUresult alloc_on(struct tsr_emulated_pool *pool, struct tsr_emulated_stream *stream, size_t bytes, CUdeviceptr *out)
 {
     uint64_t address;
     if (!pool)
@@ -49,9 +50,9 @@ static CUresult alloc_on(struct tsr_pool *pool, struct tsr_stream *stream, size_
     return CUDA_SUCCESS;
 }
 
-static CUresult alloc(CUdeviceptr *dptr, size_t bytes, struct tsr_pool *pool, CUstream handle)
+static CUresult alloc(CUdeviceptr *dptr, size_t bytes, struct tsr_emulated_pool *pool, CUstream handle)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_REQUIRE(dptr, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));
     CUresult result = CUDA_SUCCESS;
@@ -71,7 +72,7 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hS
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(find(pool, &found));
     return alloc(dptr, bytesize, found, hStream);
 }
@@ -84,7 +85,7 @@ static void free_reached(void *data, bool run)
     free(data);
 }
 
-static CUresult free_on(struct tsr_stream *stream, CUdeviceptr dptr)
+static CUresult free_on(struct tsr_emulated_stream *stream, CUdeviceptr dptr)
 {
     if (tsr_stream_capturing(stream)) {
         tsr_info("memory freed in a captured graph stays allocated until its pool is destroyed");
@@ -104,10 +105,10 @@ static CUresult free_on(struct tsr_stream *stream, CUdeviceptr dptr)
 }
 
 /* Ordinary memory may be freed in stream order too: here by waiting for the stream, and for what its next work would come after. */
-static CUresult free_ordinary(struct tsr_stream *stream, CUdeviceptr dptr)
+static CUresult free_ordinary(struct tsr_emulated_stream *stream, CUdeviceptr dptr)
 {
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation) && range.base == dptr, CUDA_ERROR_INVALID_VALUE);
     bool imported = range.kind == TSR_RANGE_IPC && allocation.detail;
     TSR_REQUIRE(range.kind == TSR_RANGE_PLAIN || imported, CUDA_ERROR_INVALID_VALUE);
@@ -122,7 +123,7 @@ static CUresult free_ordinary(struct tsr_stream *stream, CUdeviceptr dptr)
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_range range;
     TSR_TRY(tsr_driver_ready());
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
@@ -139,7 +140,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
-    struct tsr_pool *made;
+    struct tsr_emulated_pool *made;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(pool && poolProps && poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
@@ -153,14 +154,14 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolP
 
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(find(pool, &found));
     return tsr_pool_destroy(found);
 }
 
-static CUresult device_pool(CUmemoryPool *out, CUdevice dev, CUresult (*get)(uint32_t, struct tsr_pool **))
+static CUresult device_pool(CUmemoryPool *out, CUdevice dev, CUresult (*get)(uint32_t, struct tsr_emulated_pool **))
 {
-    struct tsr_pool *pool;
+    struct tsr_emulated_pool *pool;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(out, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_device_check(dev));
@@ -181,7 +182,7 @@ CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 
 CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(tsr_device_check(dev));
     TSR_TRY(find(pool, &found));
     TSR_REQUIRE(tsr_pool_device(found) == (uint32_t)dev, CUDA_ERROR_INVALID_DEVICE);
@@ -217,7 +218,7 @@ CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType ty
 
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(find(pool, &found));
     tsr_pool_trim(found, minBytesToKeep);
     return CUDA_SUCCESS;
@@ -225,7 +226,7 @@ CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 
 CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(find(pool, &found));
     TSR_REQUIRE(value, CUDA_ERROR_INVALID_VALUE);
     return tsr_pool_attribute_get(found, attr, value);
@@ -233,7 +234,7 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute at
 
 CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(find(pool, &found));
     TSR_REQUIRE(value, CUDA_ERROR_INVALID_VALUE);
     return tsr_pool_attribute_set(found, attr, value);
@@ -247,7 +248,7 @@ static bool access_known(CUmemAccess_flags flags)
 
 CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(find(memPool, &found));
     TSR_REQUIRE(flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_device_check(location->id));
@@ -257,7 +258,7 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPo
 
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(find(pool, &found));
     TSR_REQUIRE(map && count, CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < count; i++) {
@@ -277,7 +278,7 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
 CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
                                                   unsigned long long flags)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     TSR_TRY(find(pool, &found));
     TSR_REQUIRE(handle_out && !flags && handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(tsr_pool_handle_types(found) & (unsigned)handleType, CUDA_ERROR_INVALID_VALUE);
@@ -290,7 +291,7 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool
 CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType,
                                                     unsigned long long flags)
 {
-    struct tsr_pool *pool;
+    struct tsr_emulated_pool *pool;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(pool_out && !flags && handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE((uintptr_t)handle <= INT32_MAX, CUDA_ERROR_INVALID_VALUE);
@@ -302,7 +303,7 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void
 CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
 {
     struct tsr_range range;
-    struct tsr_allocation allocation;
+    struct tsr_emulated_allocation allocation;
     struct tsr_share_name name;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(shareData_out && tsr_allocation_find(ptr, &range, &allocation) && range.kind == TSR_RANGE_POOL,
@@ -315,7 +316,7 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, C
 
 CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
-    struct tsr_pool *found;
+    struct tsr_emulated_pool *found;
     struct tsr_context *context;
     struct tsr_share_name name;
     uint64_t address;

@@ -31,9 +31,9 @@ CUresult CUDAAPI cuStreamDestroy(CUstream hStream)
 }
 
 /* The stream of a handle, for reading one of its constant properties; NULL with an error in *result. */
-static struct tsr_stream *look_up(CUstream handle, CUresult *result)
+static struct tsr_emulated_stream *look_up(CUstream handle, CUresult *result)
 {
-    struct tsr_stream *stream = NULL;
+    struct tsr_emulated_stream *stream = NULL;
     *result = tsr_driver_ready();
     if (!*result)
         *result = tsr_stream_get(tsr_driver_stream(handle), &stream);
@@ -43,7 +43,7 @@ static struct tsr_stream *look_up(CUstream handle, CUresult *result)
 CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority)
 {
     CUresult result;
-    struct tsr_stream *stream = look_up(hStream, &result);
+    struct tsr_emulated_stream *stream = look_up(hStream, &result);
     if (stream && priority)
         *priority = stream->priority;
     else if (stream)
@@ -56,7 +56,7 @@ CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority)
 CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 {
     CUresult result;
-    struct tsr_stream *stream = look_up(hStream, &result);
+    struct tsr_emulated_stream *stream = look_up(hStream, &result);
     if (stream && flags) {
         tsr_engine_lock();
         result = tsr_capture_refuse_locked(stream); /* of all properties only this one may not be asked for */
@@ -73,7 +73,7 @@ CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 {
     CUresult result;
-    struct tsr_stream *stream = look_up(hStream, &result);
+    struct tsr_emulated_stream *stream = look_up(hStream, &result);
     if (stream && streamId)
         *streamId = stream->id;
     else if (stream)
@@ -86,7 +86,7 @@ CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device)
 {
     CUresult result;
-    struct tsr_stream *stream = look_up(hStream, &result);
+    struct tsr_emulated_stream *stream = look_up(hStream, &result);
     if (stream && device)
         *device = (CUdevice)tsr_context_device(tsr_stream_context(stream));
     else if (stream)
@@ -99,7 +99,7 @@ CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device)
 CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
     CUresult result;
-    struct tsr_stream *stream = look_up(hStream, &result);
+    struct tsr_emulated_stream *stream = look_up(hStream, &result);
     if (stream && (!pctx || stream->green))
         result = stream->green ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     else if (stream)
@@ -112,7 +112,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
     CUresult result;
-    struct tsr_stream *stream = look_up(hStream, &result);
+    struct tsr_emulated_stream *stream = look_up(hStream, &result);
     if (stream && !(pCtx && pGreenCtx))
         result = CUDA_ERROR_INVALID_VALUE;
     else if (stream) {
@@ -126,7 +126,7 @@ CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx
 
 CUresult CUDAAPI cuStreamQuery(CUstream hStream)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_TRY(tsr_driver_ready());
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
     CUresult result = tsr_stream_query(stream);
@@ -136,7 +136,7 @@ CUresult CUDAAPI cuStreamQuery(CUstream hStream)
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream hStream)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     TSR_TRY(tsr_driver_ready());
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
     tsr_engine_lock();
@@ -170,7 +170,7 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx)
 /* All memory is coherent here: attaching orders itself in the stream and changes nothing else. */
 CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     (void)length;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE,
@@ -187,7 +187,7 @@ CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size
     return result;
 }
 
-static CUresult get_attribute(const struct tsr_stream *stream, CUstreamAttrID attr, CUstreamAttrValue *value)
+static CUresult get_attribute(const struct tsr_emulated_stream *stream, CUstreamAttrID attr, CUstreamAttrValue *value)
 {
     switch ((int)attr) {
     case CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -210,7 +210,7 @@ static CUresult get_attribute(const struct tsr_stream *stream, CUstreamAttrID at
     }
 }
 
-static CUresult set_attribute(struct tsr_stream *stream, CUstreamAttrID attr, const CUstreamAttrValue *value)
+static CUresult set_attribute(struct tsr_emulated_stream *stream, CUstreamAttrID attr, const CUstreamAttrValue *value)
 {
     switch ((int)attr) {
     case CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -240,7 +240,7 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUs
 {
     CUresult result;
     TSR_REQUIRE(value, CUDA_ERROR_INVALID_VALUE);
-    struct tsr_stream *stream = look_up(hStream, &result);
+    struct tsr_emulated_stream *stream = look_up(hStream, &result);
     TSR_REQUIRE(stream, result);
     tsr_engine_lock();
     result = get_attribute(stream, attr, value);
@@ -253,7 +253,7 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, con
 {
     CUresult result;
     TSR_REQUIRE(param, CUDA_ERROR_INVALID_VALUE);
-    struct tsr_stream *stream = look_up(hStream, &result);
+    struct tsr_emulated_stream *stream = look_up(hStream, &result);
     TSR_REQUIRE(stream, result);
     tsr_engine_lock();
     result = set_attribute(stream, attr, param);
@@ -265,9 +265,9 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, con
 CUresult CUDAAPI cuStreamCopyAttributes(CUstream dst, CUstream src)
 {
     CUresult result;
-    struct tsr_stream *from = look_up(src, &result);
+    struct tsr_emulated_stream *from = look_up(src, &result);
     TSR_REQUIRE(from, result);
-    struct tsr_stream *to = look_up(dst, &result);
+    struct tsr_emulated_stream *to = look_up(dst, &result);
     if (to) {
         tsr_engine_lock();
         to->access_policy = from->access_policy;

@@ -1,5 +1,5 @@
 /*
- * Tensor maps: the description of a tensor that TMA instructions take. The emulated executor has no TMA; what is encoded here can be passed to
+ * Tensor maps: the description of a tensor that TMA instructions take. The interpreter (exec/) has no TMA; what is encoded here can be passed to
  * kernels and read by tools. The first 8 bytes are the tensor's global address, as on hardware; the rest is private:
  * see struct encoded.
  */

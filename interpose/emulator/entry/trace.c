@@ -54,7 +54,7 @@ static void add_accesses(struct line *line, const struct tsr_grid *grid, const c
     add(line, "]");
 }
 
-static void add_variables(struct line *line, const struct tsr_code *code)
+static void add_variables(struct line *line, const struct tsr_ptx_code *code)
 {
     add(line, ", \"text\": \"%016llx\", \"variables\": {", (unsigned long long)code->text_id);
     bool first = true;

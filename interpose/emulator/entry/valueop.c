@@ -11,7 +11,7 @@
 
 static CUresult submit(CUstream handle, const CUstreamBatchMemOpParams *ops, unsigned count)
 {
-    struct tsr_stream *stream;
+    struct tsr_emulated_stream *stream;
     struct tsr_work work = {.kind = TSR_WORK_VALUES};
     TSR_TRY(tsr_driver_ready());
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));

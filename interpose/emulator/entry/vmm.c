@@ -53,7 +53,7 @@ CUresult CUDAAPI cuMulticastGetGranularity(size_t *granularity, const CUmulticas
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
                              unsigned long long flags)
 {
-    struct tsr_physical *physical;
+    struct tsr_emulated_physical *physical;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(handle && prop && !flags && size && size % TSR_PHYSICAL_GRANULARITY == 0, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(prop_check(prop, true));
@@ -86,7 +86,7 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size)
     return tsr_vmm_free(ptr, size);
 }
 
-static CUresult find(CUmemGenericAllocationHandle handle, struct tsr_physical **out)
+static CUresult find(CUmemGenericAllocationHandle handle, struct tsr_emulated_physical **out)
 {
     TSR_TRY(tsr_driver_ready());
     *out = tsr_physical_find(handle);
@@ -96,7 +96,7 @@ static CUresult find(CUmemGenericAllocationHandle handle, struct tsr_physical **
 CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                           unsigned long long flags)
 {
-    struct tsr_physical *physical;
+    struct tsr_emulated_physical *physical;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(!flags, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(handle, &physical));
@@ -149,7 +149,7 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
 CUresult CUDAAPI cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
                                               CUmemAllocationHandleType handleType, unsigned long long flags)
 {
-    struct tsr_physical *physical;
+    struct tsr_emulated_physical *physical;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(shareableHandle && !flags && handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(handle, &physical));
@@ -165,7 +165,7 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareableHandle, CUmemGeneri
 CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
                                                 CUmemAllocationHandleType shHandleType)
 {
-    struct tsr_physical *physical;
+    struct tsr_emulated_physical *physical;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(handle && shHandleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE((uintptr_t)osHandle <= INT32_MAX, CUDA_ERROR_INVALID_VALUE);
@@ -176,7 +176,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
 
 CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
-    struct tsr_physical *physical;
+    struct tsr_emulated_physical *physical;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(prop, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(handle, &physical));
@@ -195,7 +195,7 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 {
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(handle && addr, CUDA_ERROR_INVALID_VALUE);
-    struct tsr_physical *physical = tsr_vmm_physical((uint64_t)(uintptr_t)addr);
+    struct tsr_emulated_physical *physical = tsr_vmm_physical((uint64_t)(uintptr_t)addr);
     TSR_REQUIRE(physical, CUDA_ERROR_INVALID_VALUE);
     CUresult result = tsr_physical_retain(physical, handle);
     tsr_physical_unref(physical);

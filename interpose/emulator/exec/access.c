@@ -38,7 +38,7 @@ const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const str
     const struct tsr_range *range = tsr_grid_find_range(worker->grid, worker->snapshot, address);
     if (range == NULL || !((write ? range->writable : range->readable) >> worker->grid->desc.device & 1))
         return NULL;
-    struct tsr_part part = tsr_bounds_part(range, address);
+    struct tsr_bounds_part part = tsr_bounds_part(range, address);
     uint8_t *lines = write ? range->write_lines : range->read_lines;
     if (lines != NULL)
         lines += (part.base - range->base) >> TSR_LINE_SHIFT;
@@ -66,7 +66,7 @@ uint32_t tsr_sectors_count(const uint64_t address[TSR_WARP_LANES], uint32_t m, u
 }
 
 /*
- * Cycles of the shared-memory pipe: a phase serves 128 bytes' worth of lanes, one distinct word per bank and cycle. Words that meet
+ * Cycles of the shared-memory pipe: a phase serves 128 bytes' worth of lanes, one distinct word per bank and cycle. Words that collide
  * again after another of their bank count twice: the exact number is not worth its time.
  */
 uint32_t tsr_bank_cycles(const uint32_t offset[TSR_WARP_LANES], uint32_t m, uint32_t bytes)
@@ -141,7 +141,7 @@ const struct tsr_insn *tsr_warp_fault(struct tsr_warp *w, const struct tsr_insn 
 
 static unsigned char *shared_host(struct tsr_warp *w, uint64_t offset, uint32_t bytes)
 {
-    const struct tsr_block *block = w->block;
+    const struct tsr_exec_block *block = w->block;
     if (offset - TSR_SHARED_RESERVED_OFFSET < TSR_SHARED_RESERVED_BYTES) {
         offset -= TSR_SHARED_RESERVED_OFFSET;
         return offset <= TSR_SHARED_RESERVED_BYTES - bytes ? block->reserved + offset : NULL;
@@ -163,7 +163,7 @@ static unsigned char *local_host(struct tsr_warp *w, unsigned lane, uint64_t off
 }
 
 static unsigned char *lane_host(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space,
-                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_access access)
+                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_memory_access access)
 {
     bool write = access != TSR_ACCESS_MODE_READ;
     unsigned char *host = NULL;
@@ -219,7 +219,7 @@ static unsigned char *lane_host(struct tsr_warp *w, const struct tsr_insn *i, un
 }
 
 unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space,
-                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_access access)
+                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_memory_access access)
 {
     if (space == TSR_SPACE_SHARED) {
         w->shared_cycles++;
@@ -230,7 +230,7 @@ unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, un
 
 /* All lanes in the block's own shared memory, aligned. */
 static bool shared_at_once(struct tsr_warp *w, uint32_t m, const uint64_t *address, uint32_t bytes, uint32_t align,
-                           enum tsr_access access, unsigned char **host)
+                           enum tsr_memory_access access, unsigned char **host)
 {
     uint64_t limit = w->shared_bytes - bytes, bad = w->shared_bytes < bytes;
     uint32_t offset[TSR_WARP_LANES] = {0};
@@ -250,7 +250,7 @@ static bool shared_at_once(struct tsr_warp *w, uint32_t m, const uint64_t *addre
 
 /* All lanes in one range of global memory, aligned. */
 static bool global_at_once(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, const uint64_t *address, uint32_t bytes,
-                           uint32_t align, enum tsr_access access, unsigned char **host)
+                           uint32_t align, enum tsr_memory_access access, unsigned char **host)
 {
     struct tsr_worker *worker = w->worker;
     bool write = access != TSR_ACCESS_MODE_READ;
@@ -283,7 +283,7 @@ static bool global_at_once(struct tsr_warp *w, const struct tsr_insn *i, uint32_
 }
 
 bool tsr_warp_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, enum tsr_space_kind space,
-                        const uint64_t address[TSR_WARP_LANES], uint32_t bytes, uint32_t align, enum tsr_access access,
+                        const uint64_t address[TSR_WARP_LANES], uint32_t bytes, uint32_t align, enum tsr_memory_access access,
                         unsigned char *host[TSR_WARP_LANES])
 {
     if (space == TSR_SPACE_SHARED && shared_at_once(w, m, address, bytes, align, access, host))
@@ -325,7 +325,7 @@ const unsigned char *tsr_warp_peek(struct tsr_warp *w, unsigned lane, uint64_t a
     const struct tsr_range *range = tsr_grid_find_range(grid, w->worker->snapshot, address);
     if (range == NULL || !(range->readable >> grid->desc.device & 1))
         return NULL;
-    struct tsr_part part = tsr_bounds_part(range, address);
+    struct tsr_bounds_part part = tsr_bounds_part(range, address);
     if (part.bytes == 0)
         return NULL;
     *available = part.bytes - (address - part.base);

@@ -87,7 +87,7 @@ static insn *is_global(struct tsr_warp *w, insn *i, uint32_t m)
 
 static insn *is_const(struct tsr_warp *w, insn *i, uint32_t m)
 {
-    const struct tsr_code *code = w->block->team->grid->code;
+    const struct tsr_ptx_code *code = w->block->team->grid->code;
     const uint64_t *a = wide(w, i->a);
     uint32_t holds = 0;
     EACH_LANE(m, l)

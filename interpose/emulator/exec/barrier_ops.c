@@ -45,7 +45,7 @@ static void release_warp(struct tsr_warp *w, enum tsr_split_state state, uint8_t
     }
 }
 
-static void release(struct tsr_block *block, uint8_t id)
+static void release(struct tsr_exec_block *block, uint8_t id)
 {
     struct tsr_barrier barrier = block->barriers[id];
     block->barriers[id] = (struct tsr_barrier){0};
@@ -54,7 +54,7 @@ static void release(struct tsr_block *block, uint8_t id)
             release_warp(&block->warps[n], TSR_SPLIT_BARRIER, id, &barrier);
 }
 
-static bool complete(const struct tsr_block *block, const struct tsr_barrier *barrier)
+static bool complete(const struct tsr_exec_block *block, const struct tsr_barrier *barrier)
 {
     return barrier->arrived != 0 && barrier->arrived >= (barrier->expected != 0 ? barrier->expected : block->live_threads);
 }
@@ -75,7 +75,7 @@ static void cluster_check(struct tsr_team *team)
         }
 }
 
-void tsr_block_check_barriers(struct tsr_block *block)
+void tsr_block_check_barriers(struct tsr_exec_block *block)
 {
     for (uint8_t id = 0; id < TSR_BARRIERS; id++)
         if (complete(block, &block->barriers[id]))
@@ -94,7 +94,7 @@ static insn *arrive(struct tsr_warp *w, insn *i, uint32_t m, enum reduction redu
     uint32_t id = operand(w, i->a, m, (uint32_t)i->imm), count = operand(w, i->b, m, 0);
     if (id >= TSR_BARRIERS)
         return tsr_warp_fault(w, i, (unsigned)__builtin_ctz(m), TSR_FAULT_INSTRUCTION, id, 0, false);
-    struct tsr_block *block = w->block;
+    struct tsr_exec_block *block = w->block;
     struct tsr_barrier *barrier = &block->barriers[id];
     uint32_t lanes = (uint32_t)__builtin_popcount(m);
     barrier->arrived += lanes;

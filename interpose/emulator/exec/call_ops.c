@@ -94,7 +94,7 @@ static insn *call_direct(struct tsr_warp *w, insn *i, uint32_t m)
 
 static insn *call_indirect(struct tsr_warp *w, insn *i, uint32_t m)
 {
-    const struct tsr_code *code = w->block->team->grid->code;
+    const struct tsr_ptx_code *code = w->block->team->grid->code;
     const uint64_t *address = (const void *)(w->frame + i->a);
     unsigned lane = (unsigned)__builtin_ctz(m);
     uint64_t index = (address[lane] - code->window) / 16;

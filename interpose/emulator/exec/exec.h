@@ -15,12 +15,13 @@
 #include <stdint.h>
 
 #include <cuda.h>
+#include <tessera/access.h>
 
 #include "../space/space.h"
 #include "../ptx/code.h"
 
 struct tsr_grid_desc {
-    const struct tsr_code *code;
+    const struct tsr_ptx_code *code;
     const struct tsr_function *function;
     uint32_t grid[3], block[3], cluster[3]; /* cluster: 1,1,1 when none */
     uint32_t shared_dynamic_bytes;
@@ -100,7 +101,6 @@ uint32_t tsr_exec_resident_blocks(const struct tsr_device_desc *device, const st
  * Exact access trace. When set, every launch appends what it read and wrote. visit is called after each grid, single-threaded, in
  * ascending order: maximal intervals of bytes touched, per kind. Slow; for tests (TESSERA_ACCESS_TRACE writes it as JSON lines, entry/trace.c).
  */
-enum tsr_access_kind { TSR_ACCESS_READ, TSR_ACCESS_WRITE, TSR_ACCESS_ATOMIC };
 typedef void tsr_trace_visit(void *ctx, enum tsr_access_kind kind, uint64_t begin, uint64_t end);
 void tsr_exec_trace_enable(bool on);
 void tsr_grid_trace(const struct tsr_grid *grid, tsr_trace_visit *visit, void *ctx);

@@ -1,5 +1,5 @@
 /*
- * printf of device code: the format is a string of device memory, the arguments lie packed behind a pointer, each aligned to its size
+ * printf of device code: the format is a string of device memory, the arguments lie packed where a pointer leads, each aligned to its size
  * (4 or 8 bytes). Works on callbacks, so that it can be tested and fuzzed without a grid.
  */
 #include <stdbool.h>
@@ -313,17 +313,17 @@ int tsr_format_run(const struct tsr_format *format, const char *text, size_t byt
         }
         struct spec spec;
         bool readable;
-        const char *behind = read_spec(&state, at, end, &spec, &readable);
+        const char *after = read_spec(&state, at, end, &spec, &readable);
         if (!readable)
             break;
-        if (behind == NULL) {
+        if (after == NULL) {
             emit(&state, percent, 1);
             continue;
         }
         if (!convert(&state, &spec))
             break;
         state.converted++;
-        at = behind;
+        at = after;
     }
     return state.converted;
 }

@@ -216,7 +216,7 @@ void tsr_grid_destroy(struct tsr_grid *grid)
         tsr_team_put(team);
     }
     while (grid->texts != NULL) {
-        struct tsr_text *text = grid->texts;
+        struct tsr_printf_text *text = grid->texts;
         grid->texts = text->next;
         free(text);
     }

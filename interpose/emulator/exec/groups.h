@@ -1,5 +1,5 @@
 /*
- * The groups of operations that the executor gives to the registry (tsr_exec_op_groups).
+ * The groups of operations that the interpreter gives to the registry (tsr_exec_op_groups).
  */
 #ifndef TSR_EXEC_GROUPS_H
 #define TSR_EXEC_GROUPS_H

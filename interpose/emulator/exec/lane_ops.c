@@ -1,5 +1,5 @@
 /*
- * The registry: lane operations for this CPU, then matrix operations, then the executor's. Built once, constant from then on.
+ * The registry: lane operations for this CPU, then matrix operations, then the interpreter's. Built once, constant from then on.
  */
 #include "emulator/exec/registry.h"
 

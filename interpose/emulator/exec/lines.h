@@ -67,6 +67,6 @@ static inline unsigned tsr_range_slot(const struct tsr_insn *i)
 }
 
 /* trace.c: bytes of global memory, for every lane of m. Called only when worker->traced. */
-void tsr_trace_add(struct tsr_grid *grid, enum tsr_access access, uint64_t address, uint64_t bytes);
+void tsr_trace_add(struct tsr_grid *grid, enum tsr_memory_access access, uint64_t address, uint64_t bytes);
 
 #endif

@@ -65,7 +65,7 @@ static uint64_t address_of(const struct tsr_warp *w, insn *i, uint32_t l, enum t
     return (uint32_t)(base + (uint64_t)i->imm);
 }
 
-static uint64_t *barrier_at(struct tsr_warp *w, insn *i, uint32_t l, enum tsr_space_kind space, enum tsr_access access)
+static uint64_t *barrier_at(struct tsr_warp *w, insn *i, uint32_t l, enum tsr_space_kind space, enum tsr_memory_access access)
 {
     return (void *)tsr_warp_address(w, i, l, space, address_of(w, i, l, space), 8, 8, access);
 }

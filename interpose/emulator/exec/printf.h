@@ -10,8 +10,8 @@
 struct tsr_team;
 struct tsr_grid;
 
-struct tsr_text {
-    struct tsr_text *next;
+struct tsr_printf_text {
+    struct tsr_printf_text *next;
     uint64_t index; /* of the team */
     size_t bytes, capacity;
     char data[];

@@ -1,5 +1,5 @@
 /*
- * How operations come together: the generated lane operations first, then matrix/, then the groups of the executor (warp.h). All are
+ * How operations come together: the generated lane operations first, then matrix/, then the groups of the interpreter (warp.h). All are
  * compiled for the levels of level.h; the best one of this CPU, or the one that TESSERA_EMULATOR_ISA names, is used by the whole process.
  */
 #ifndef TSR_EXEC_REGISTRY_H

@@ -270,17 +270,17 @@ bool tsr_warp_converge(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m,
         control->forced = false;
         return true;
     }
-    bool met = false;
+    bool merged = false;
     for (uint32_t s = 0; s < w->others;) {
         struct tsr_split *split = &control->splits[s];
         if (split->state == TSR_SPLIT_PARKED && split->pc == i && split->frame == control->frame) {
             w->active |= split->mask;
             take(w, s);
-            met = true;
+            merged = true;
         } else {
             s++;
         }
     }
-    *next = met ? i : tsr_split_wait(w, i, m, TSR_SPLIT_PARKED, 0);
+    *next = merged ? i : tsr_split_wait(w, i, m, TSR_SPLIT_PARKED, 0);
     return false;
 }

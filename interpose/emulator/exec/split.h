@@ -1,9 +1,9 @@
 /*
- * How the lanes of a warp part and meet again.
+ * How the lanes of a warp diverge and reconverge.
  *
  * A split is a set of lanes at one instruction of one call. The running split's lanes are w->active, its call is control->frame; the
  * others lie in control->splits. Of the runnable ones the first in the order (turn, deeper call first, function, instruction) runs: so lanes
- * that are behind catch up, and they merge where they meet (same call, same instruction), which is checked at joins and on return.
+ * that are behind catch up, and they merge where they reconverge (same call, same instruction), which is checked at joins and on return.
  * A split that uses up its budget, or polls memory in vain, gets a later turn: the lane that holds what the others wait for goes on.
  *
  * Calls: each has a frame on the warp's stack (header, then registers). Frames of splits that run concurrently stand one above the other; a frame is
@@ -28,7 +28,7 @@ struct tsr_frame {
     uint32_t local_base; /* where the function's own local memory begins in the thread's */
     uint32_t padding[3];
 };
-_Static_assert(sizeof(struct tsr_frame) == 64, "registers behind it stay aligned");
+_Static_assert(sizeof(struct tsr_frame) == 64, "the registers after it stay aligned");
 
 enum tsr_split_state { TSR_SPLIT_RUNNABLE, TSR_SPLIT_PARKED, TSR_SPLIT_BARRIER, TSR_SPLIT_CLUSTER };
 

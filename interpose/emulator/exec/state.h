@@ -15,13 +15,13 @@
 
 #define TSR_BARRIERS 16u
 #define TSR_RANGE_ENTRIES 64u
-#define TSR_SHARED_RESERVED_BYTES 1024u /* of the block, for cooperative groups; at an offset behind all the program can have */
+#define TSR_SHARED_RESERVED_BYTES 1024u /* of the block, for cooperative groups; at an offset after all the program can have */
 #define TSR_SHARED_RESERVED_OFFSET 0xf00000u
 #define TSR_SHARED_RANK_SHIFT 24u       /* in addresses of the shared window: 0 own block, else rank in the cluster + 1 */
 #define TSR_SHARED_WINDOW_BYTES (17ull << TSR_SHARED_RANK_SHIFT)
 
 struct tsr_trace;
-struct tsr_text; /* printf.h */
+struct tsr_printf_text; /* printf.h */
 
 struct tsr_barrier {
     uint32_t arrived;  /* threads */
@@ -30,7 +30,7 @@ struct tsr_barrier {
     uint32_t inputs;   /* bar.red: threads that gave one */
 };
 
-struct tsr_block {
+struct tsr_exec_block {
     struct tsr_team *team;
     uint64_t index; /* linear, in the grid */
     uint32_t ctaid[3];
@@ -51,11 +51,11 @@ struct tsr_team {
     size_t memory_bytes;
     uint64_t serial; /* grid whose constants its frames hold */
     struct tsr_grid *grid;
-    struct tsr_block *blocks;
+    struct tsr_exec_block *blocks;
     uint32_t block_count;
-    uint32_t cluster_arrived; /* threads */
-    uint32_t vain;            /* times it was set aside without progress, in a row */
-    struct tsr_text *text;    /* what its blocks have printed; NULL: nothing */
+    uint32_t cluster_arrived;     /* threads */
+    uint32_t vain;                /* times it was set aside without progress, in a row */
+    struct tsr_printf_text *text; /* what its blocks have printed; NULL: nothing */
     uint64_t index;
 };
 
@@ -86,7 +86,7 @@ struct tsr_grid {
     /* constant while it runs */
     struct tsr_grid_desc desc;
     const struct tsr_function *function;
-    const struct tsr_code *code;
+    const struct tsr_ptx_code *code;
     unsigned char *params;
     uint32_t params_bytes;
     uint32_t threads, warps_per_block, last_warp_lanes;
@@ -110,7 +110,7 @@ struct tsr_grid {
     struct tsr_fault fault;
     uint64_t fault_block;
     struct tsr_cost cost;
-    struct tsr_text *texts; /* of finished teams */
+    struct tsr_printf_text *texts; /* of finished teams */
     size_t text_bytes;
     struct tsr_trace *trace;
     enum tsr_grid_state state; /* the caller's */
@@ -128,7 +128,7 @@ const unsigned char *tsr_warp_peek(struct tsr_warp *w, unsigned lane, uint64_t a
 void tsr_worker_forget_ranges(struct tsr_worker *worker);
 
 /* barrier_ops.c: lanes have exited. */
-void tsr_block_check_barriers(struct tsr_block *block);
+void tsr_block_check_barriers(struct tsr_exec_block *block);
 
 /* team.c; tsr_team_get: NULL when out of memory */
 struct tsr_team *tsr_team_get(struct tsr_grid *grid, struct tsr_worker *worker, uint64_t index);

@@ -63,7 +63,7 @@ uint32_t tsr_team_stack_bytes(const struct tsr_function *function)
 
 size_t tsr_team_memory(const struct tsr_grid *grid)
 {
-    return align64(sizeof(struct tsr_team)) + align64(grid->team_blocks * sizeof(struct tsr_block)) +
+    return align64(sizeof(struct tsr_team)) + align64(grid->team_blocks * sizeof(struct tsr_exec_block)) +
            grid->team_blocks * block_layout(grid).block;
 }
 
@@ -107,7 +107,7 @@ static struct tsr_team *team_create(const struct tsr_grid *grid)
     return team;
 }
 
-static void warp_bind(const struct tsr_grid *grid, struct tsr_block *block, uint32_t n, unsigned char *memory,
+static void warp_bind(const struct tsr_grid *grid, struct tsr_exec_block *block, uint32_t n, unsigned char *memory,
                       const struct layout *at)
 {
     struct tsr_warp *w = &block->warps[n];
@@ -141,19 +141,19 @@ static void team_bind(struct tsr_grid *grid, struct tsr_team *team)
 {
     unsigned char *memory = (unsigned char *)team + align64(sizeof *team);
     struct layout at = block_layout(grid);
-    team->blocks = (struct tsr_block *)(void *)memory;
+    team->blocks = (struct tsr_exec_block *)(void *)memory;
     team->block_count = grid->team_blocks;
     team->grid = grid;
     team->serial = grid->serial;
     memory += align64(team->block_count * sizeof *team->blocks);
     for (uint32_t b = 0; b < team->block_count; b++, memory += at.block) {
-        team->blocks[b] = (struct tsr_block){.team = team,
-                                             .rank = b,
-                                             .warp_count = grid->warps_per_block,
-                                             .shared = memory + at.shared,
-                                             .reserved = memory + at.local - TSR_SHARED_RESERVED_BYTES,
-                                             .shared_bytes = grid->shared_bytes,
-                                             .warps = (struct tsr_warp *)(void *)(memory + at.warps)};
+        team->blocks[b] = (struct tsr_exec_block){.team = team,
+                                                  .rank = b,
+                                                  .warp_count = grid->warps_per_block,
+                                                  .shared = memory + at.shared,
+                                                  .reserved = memory + at.local - TSR_SHARED_RESERVED_BYTES,
+                                                  .shared_bytes = grid->shared_bytes,
+                                                  .warps = (struct tsr_warp *)(void *)(memory + at.warps)};
         for (uint32_t n = 0; n < grid->warps_per_block; n++)
             warp_bind(grid, &team->blocks[b], n, memory, &at);
     }
@@ -172,7 +172,7 @@ static void team_start(struct tsr_grid *grid, struct tsr_team *team, uint64_t in
     team->index = index;
     team->cluster_arrived = team->vain = 0;
     for (uint32_t b = 0; b < team->block_count; b++) {
-        struct tsr_block *block = &team->blocks[b];
+        struct tsr_exec_block *block = &team->blocks[b];
         block->ctaid[0] = origin[0] + b % desc->cluster[0];
         block->ctaid[1] = origin[1] + b / desc->cluster[0] % desc->cluster[1];
         block->ctaid[2] = origin[2] + b / desc->cluster[0] / desc->cluster[1];

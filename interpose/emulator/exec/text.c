@@ -13,17 +13,17 @@
 
 void tsr_text_add(struct tsr_team *team, const char *data, size_t bytes)
 {
-    struct tsr_text *text = team->text;
+    struct tsr_printf_text *text = team->text;
     size_t used = text != NULL ? text->bytes : 0, needed = used + bytes;
     if (needed > TEAM_TEXT_BYTES)
         return;
     if (text == NULL || needed > text->capacity) {
         size_t capacity = needed < 512 ? 1024 : needed * 2;
-        struct tsr_text *larger = realloc(text, sizeof *larger + capacity);
+        struct tsr_printf_text *larger = realloc(text, sizeof *larger + capacity);
         if (larger == NULL)
             return;
         if (text == NULL)
-            *larger = (struct tsr_text){.index = team->index};
+            *larger = (struct tsr_printf_text){.index = team->index};
         larger->capacity = capacity;
         team->text = text = larger;
     }
@@ -33,7 +33,7 @@ void tsr_text_add(struct tsr_team *team, const char *data, size_t bytes)
 
 void tsr_text_hand_over_locked(struct tsr_grid *grid, struct tsr_team *team)
 {
-    struct tsr_text *text = team->text;
+    struct tsr_printf_text *text = team->text;
     if (text == NULL)
         return;
     team->text = NULL;
@@ -46,19 +46,19 @@ void tsr_text_hand_over_locked(struct tsr_grid *grid, struct tsr_team *team)
 
 static int by_index(const void *a, const void *b)
 {
-    uint64_t x = (*(struct tsr_text *const *)a)->index, y = (*(struct tsr_text *const *)b)->index;
+    uint64_t x = (*(struct tsr_printf_text *const *)a)->index, y = (*(struct tsr_printf_text *const *)b)->index;
     return x < y ? -1 : x > y;
 }
 
 void tsr_text_write(struct tsr_grid *grid)
 {
     size_t count = 0, n = 0;
-    for (const struct tsr_text *text = grid->texts; text != NULL; text = text->next)
+    for (const struct tsr_printf_text *text = grid->texts; text != NULL; text = text->next)
         count++;
     if (count == 0)
         return;
-    struct tsr_text **sorted = malloc(count * sizeof *sorted);
-    for (struct tsr_text *text = grid->texts, *next; text != NULL; text = next) {
+    struct tsr_printf_text **sorted = malloc(count * sizeof *sorted);
+    for (struct tsr_printf_text *text = grid->texts, *next; text != NULL; text = next) {
         next = text->next;
         if (sorted != NULL) {
             sorted[n++] = text;

@@ -103,7 +103,7 @@ static struct chunk *chunk_locked(struct tsr_trace *trace, uint64_t number)
     return *slot;
 }
 
-void tsr_trace_add(struct tsr_grid *grid, enum tsr_access access, uint64_t address, uint64_t bytes)
+void tsr_trace_add(struct tsr_grid *grid, enum tsr_memory_access access, uint64_t address, uint64_t bytes)
 {
     struct tsr_trace *trace = grid->trace;
     pthread_mutex_lock(&trace->lock);

@@ -20,7 +20,7 @@
 
 #define TSR_WARP_LANES 32u
 
-struct tsr_block;
+struct tsr_exec_block;
 struct tsr_worker;
 struct tsr_warp_control;
 
@@ -35,7 +35,7 @@ struct tsr_warp {
     uint32_t local_stride;     /* bytes of local memory per thread */
     uint32_t index;            /* in the block */
     struct tsr_worker *worker; /* who runs it now */
-    struct tsr_block *block;
+    struct tsr_exec_block *block;
     struct tsr_warp_control *control; /* split.h */
     /* What the running slice has cost besides issue cycles; collected by the loop. */
     uint32_t shared_cycles, l2_sectors, latency_cycles, atomics;
@@ -43,7 +43,7 @@ struct tsr_warp {
     bool progressed;   /* has changed memory since it last looked at memory in vain (see split.h, polling) */
 };
 
-enum tsr_access { TSR_ACCESS_MODE_READ, TSR_ACCESS_MODE_WRITE, TSR_ACCESS_MODE_ATOMIC };
+enum tsr_memory_access { TSR_ACCESS_MODE_READ, TSR_ACCESS_MODE_WRITE, TSR_ACCESS_MODE_ATOMIC };
 
 /*
  * Host addresses of `bytes` bytes at address[l], for each lane l in m, which must be aligned to `align` (a power of two). `space` is GLOBAL, SHARED,
@@ -51,12 +51,12 @@ enum tsr_access { TSR_ACCESS_MODE_READ, TSR_ACCESS_MODE_WRITE, TSR_ACCESS_MODE_A
  * host[l] of other lanes is not written.
  */
 bool tsr_warp_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, enum tsr_space_kind space,
-                        const uint64_t address[TSR_WARP_LANES], uint32_t bytes, uint32_t align, enum tsr_access access,
+                        const uint64_t address[TSR_WARP_LANES], uint32_t bytes, uint32_t align, enum tsr_memory_access access,
                         unsigned char *host[TSR_WARP_LANES]);
 
 /* The same for one lane; NULL on a fault. */
 unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space,
-                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_access access);
+                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_memory_access access);
 
 /*
  * For warp-wide operations with a membermask (.sync): true when the lanes in m may go on together now. False: return *next from the
@@ -69,7 +69,7 @@ const struct tsr_insn *tsr_warp_fault(struct tsr_warp *w, const struct tsr_insn 
                                       uint64_t address, uint32_t bytes, bool write);
 
 /*
- * Operations of the executor for the registry. level: 0 baseline x86-64, 1 x86-64-v3, 2 x86-64-v4. Of each op only key, run,
+ * Operations of the interpreter for the registry. level: 0 baseline x86-64, 1 x86-64-v3, 2 x86-64-v4. Of each op only key, run,
  * op_class and work are set. The array ends with a group without ops.
  */
 struct tsr_op_group {

@@ -8,7 +8,7 @@
  * is made. Registers are as wide as PTX declared them (8-bit: 16); where an instruction's type is narrower than the register, the
  * decoder inserts a conversion (`tsr.low.*`, `tsr.zext.*`, `tsr.sext.*`), so an operation never sees a width other than its own.
  *
- * The decoder (ptx/) is the only producer, the executor the only consumer.
+ * The decoder (ptx/) is the only producer, the interpreter (exec/) the only consumer.
  */
 #ifndef TSR_EXEC_INSN_H
 #define TSR_EXEC_INSN_H

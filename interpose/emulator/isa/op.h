@@ -6,7 +6,7 @@
  *    the key is the PTX opcode as spelled ("fma.rn.ftz.f32", "cvt.rni.s32.f32", "setp.lt.and.s32", "selp.b64", "mul.wide.u16", "lop3.b32"),
  *    every valid spelling has a row (modifiers in PTX's order). Plus the internal ones: "tsr.low.bN.bM", "tsr.zext.bM.bN",
  *    "tsr.sext.bM.bN" (register width M to/from N).
- *  - executor operations: hand-written in exec/ (memory, control, barriers, atomics, warp collectives, matrix). exec/op_keys.md
+ *  - interpreter operations: hand-written in exec/ (memory, control, barriers, atomics, warp collectives, matrix). exec/op_keys.md
  *    lists each key with its operand convention (which field holds what); the decoder follows it.
  */
 #ifndef TSR_EXEC_OP_H

@@ -1,6 +1,6 @@
 /*
- * What the decoder puts into instructions of the executor's operations, besides registers: flags and the structures
- * behind insn.aux. Conventions per operation: op_keys.md.
+ * What the decoder puts into instructions of the interpreter's operations, besides registers: flags and the structures
+ * after insn.aux. Conventions per operation: op_keys.md.
  */
 #ifndef TSR_EXEC_OPERANDS_H
 #define TSR_EXEC_OPERANDS_H

@@ -80,7 +80,7 @@ struct tsr_kernel_time tsr_clock_kernel(const struct tsr_machine *machine, uint3
     uint64_t l2 = transfer_ns(cost->l2_bytes, desc->l2_bytes_per_s);
     uint64_t l2_port = cycles_ns(cost->l2_bytes / (used_sms * SM_BYTES_PER_CLOCK), desc->clock_khz);
     uint64_t shared = cycles_ns(divide_up(cost->shared_cycles, blocks) * blocks_per_sm, desc->clock_khz);
-    /* A block that reads memory waits once for DRAM; its other waits are for caches and counted by the executor. */
+    /* A block that reads memory waits once for DRAM; its other waits are for caches and counted by the interpreter. */
     bool reads = cost->dram_read_bytes[device];
     uint64_t block_ns = cycles_ns(cost->longest_block_cycles, desc->clock_khz) + (reads ? desc->dram_latency_ns : 0);
     uint64_t latency = cost->longest_block_cycles ? block_ns * waves : 0;
@@ -136,4 +136,12 @@ uint64_t tsr_clock_memset_ns(const struct tsr_machine *machine, uint32_t device,
     const struct tsr_device_desc *desc = &machine->devices[device];
     uint64_t ns = transfer_ns(bytes, memory_rate(desc));
     return ns > desc->launch_latency_ns ? ns : desc->launch_latency_ns;
+}
+
+uint64_t tsr_clock_slowed_ns(const struct tsr_machine *machine, uint32_t device, uint64_t ns, uint64_t ready_ns)
+{
+    const struct tsr_device_desc *desc = &machine->devices[device];
+    if (!desc->slow_permille || ready_ns < desc->slow_from_ns)
+        return ns;
+    return (uint64_t)((unsigned __int128)ns * desc->slow_permille / 1000);
 }

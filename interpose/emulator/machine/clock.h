@@ -26,6 +26,8 @@ struct tsr_kernel_time tsr_clock_kernel(const struct tsr_machine *machine, uint3
 /* from, to: device number or 16 for host memory. */
 uint64_t tsr_clock_copy_ns(const struct tsr_machine *machine, uint32_t from, uint32_t to, uint64_t bytes, int pinned);
 uint64_t tsr_clock_memset_ns(const struct tsr_machine *machine, uint32_t device, uint64_t bytes);
+/* What takes so long on the device, if it may begin at ready_ns: a device may have become slower by then. */
+uint64_t tsr_clock_slowed_ns(const struct tsr_machine *machine, uint32_t device, uint64_t ns, uint64_t ready_ns);
 
 struct tsr_timeline; /* busy intervals of one process' devices, copy engines and links */
 struct tsr_timeline *tsr_timeline_create(const struct tsr_machine *machine);

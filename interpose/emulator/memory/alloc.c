@@ -26,9 +26,9 @@ void tsr_allocations_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-struct tsr_allocation *tsr_allocation_create(struct tsr_context *context, uint32_t device)
+struct tsr_emulated_allocation *tsr_allocation_create(struct tsr_context *context, uint32_t device)
 {
-    struct tsr_allocation *allocation = calloc(1, sizeof *allocation);
+    struct tsr_emulated_allocation *allocation = calloc(1, sizeof *allocation);
     if (!allocation)
         return NULL;
     allocation->context = context = context ? tsr_context_root(context) : NULL;
@@ -40,7 +40,7 @@ struct tsr_allocation *tsr_allocation_create(struct tsr_context *context, uint32
     return allocation;
 }
 
-void tsr_allocation_destroy(struct tsr_allocation *allocation)
+void tsr_allocation_destroy(struct tsr_emulated_allocation *allocation)
 {
     if (allocation->context)
         tsr_context_unref(allocation->context);
@@ -49,7 +49,7 @@ void tsr_allocation_destroy(struct tsr_allocation *allocation)
 
 static bool of_context(const struct tsr_range *range, const struct tsr_context *context)
 {
-    const struct tsr_allocation *allocation = range->owner;
+    const struct tsr_emulated_allocation *allocation = range->owner;
     if (range->kind != TSR_RANGE_PLAIN && range->kind != TSR_RANGE_HOST && range->kind != TSR_RANGE_MANAGED &&
         range->kind != TSR_RANGE_IPC)
         return false;
@@ -80,7 +80,7 @@ bool tsr_memory_attach(struct tsr_context *context)
 static CUresult publish(struct tsr_context *context, struct tsr_range *range, unsigned flags, bool registered,
                         uint64_t user_base)
 {
-    struct tsr_allocation *allocation = tsr_allocation_create(context, range->location);
+    struct tsr_emulated_allocation *allocation = tsr_allocation_create(context, range->location);
     if (!allocation)
         return CUDA_ERROR_OUT_OF_MEMORY;
     allocation->flags = flags;
@@ -188,7 +188,7 @@ CUresult tsr_memory_register(struct tsr_context *context, uint64_t address, uint
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : result;
 }
 
-static void memory_end(const struct tsr_range *range, const struct tsr_allocation *allocation)
+static void memory_end(const struct tsr_range *range, const struct tsr_emulated_allocation *allocation)
 {
     void *base = (void *)(uintptr_t)range->base;
     switch (range->kind) {
@@ -219,17 +219,18 @@ bool tsr_memory_release(uint64_t base, enum tsr_range_kind kind)
     return true;
 }
 
-bool tsr_allocation_find(uint64_t address, struct tsr_range *range, struct tsr_allocation *allocation)
+bool tsr_allocation_find(uint64_t address, struct tsr_range *range, struct tsr_emulated_allocation *allocation)
 {
     pthread_mutex_lock(&lock);
     bool found = tsr_space_lookup(tsr_space_instance(), address, range) && range->owner;
     if (found)
-        *allocation = *(const struct tsr_allocation *)range->owner;
+        *allocation = *(const struct tsr_emulated_allocation *)range->owner;
     pthread_mutex_unlock(&lock);
     return found;
 }
 
-bool tsr_allocation_change(uint64_t address, void (*change)(struct tsr_allocation *allocation, void *argument), void *argument)
+bool tsr_allocation_change(uint64_t address, void (*change)(struct tsr_emulated_allocation *allocation, void *argument),
+                           void *argument)
 {
     struct tsr_range range;
     pthread_mutex_lock(&lock);

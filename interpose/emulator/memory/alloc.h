@@ -1,6 +1,6 @@
 /*
  * Allocations: what the application was given and must hand back. Each is one range of the address space with a struct
- * tsr_allocation as its owner. Made and freed here for all kinds that occupy a heap or host memory; VMM and pools attach their own.
+ * tsr_emulated_allocation as its owner. Made and freed here for all kinds that occupy a heap or host memory; VMM and pools attach their own.
  *
  * One lock protects all allocation records; tsr_allocation_find copies one out under it.
  */
@@ -10,7 +10,7 @@
 #include "../context/context.h"
 #include "../space/space.h"
 
-struct tsr_allocation {
+struct tsr_emulated_allocation {
     struct tsr_context *context; /* that made it; a reference; NULL for VMM */
     uint32_t device;             /* TSR_LOCATION_HOST when none */
     unsigned flags;              /* CU_MEMHOSTALLOC_*, CU_MEMHOSTREGISTER_*, CU_MEM_ATTACH_* */
@@ -38,9 +38,10 @@ CUresult tsr_memory_register(struct tsr_context *context, uint64_t address, uint
 bool tsr_memory_release(uint64_t base, enum tsr_range_kind kind);
 
 /* The range that holds the address and its allocation, copied. detail is only to be followed by its own part. */
-bool tsr_allocation_find(uint64_t address, struct tsr_range *range, struct tsr_allocation *allocation);
+bool tsr_allocation_find(uint64_t address, struct tsr_range *range, struct tsr_emulated_allocation *allocation);
 /* Changes the record under the lock; false: no such range. */
-bool tsr_allocation_change(uint64_t address, void (*change)(struct tsr_allocation *allocation, void *argument), void *argument);
+bool tsr_allocation_change(uint64_t address, void (*change)(struct tsr_emulated_allocation *allocation, void *argument),
+                           void *argument);
 
 /* Devices (bits) that may access ordinary memory of the device: itself and those that enabled it as a peer. */
 uint16_t tsr_peer_mask(uint32_t device);
@@ -51,8 +52,8 @@ CUresult tsr_peer_disable(struct tsr_context *context, struct tsr_context *peer)
 /* Registers the destruction of the context's allocations with it. */
 bool tsr_memory_attach(struct tsr_context *context);
 /* For other parts that hang their own owner on a range. */
-struct tsr_allocation *tsr_allocation_create(struct tsr_context *context, uint32_t device);
-void tsr_allocation_destroy(struct tsr_allocation *allocation);
+struct tsr_emulated_allocation *tsr_allocation_create(struct tsr_context *context, uint32_t device);
+void tsr_allocation_destroy(struct tsr_emulated_allocation *allocation);
 void tsr_allocations_lock(void);
 void tsr_allocations_unlock(void);
 

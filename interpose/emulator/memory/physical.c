@@ -28,7 +28,7 @@ struct label {
     uint8_t device_uuid[16]; /* the machine's: memory of another machine is refused */
 };
 
-struct tsr_physical {
+struct tsr_emulated_physical {
     uint64_t references;        /* atomic: handle, mappings, callers */
     uint32_t device;            /* constant */
     unsigned handle_types;      /* constant */
@@ -41,12 +41,12 @@ struct tsr_physical {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* handles of all objects */
 
-void tsr_physical_ref(struct tsr_physical *physical)
+void tsr_physical_ref(struct tsr_emulated_physical *physical)
 {
     __atomic_add_fetch(&physical->references, 1, __ATOMIC_RELAXED);
 }
 
-void tsr_physical_unref(struct tsr_physical *physical)
+void tsr_physical_unref(struct tsr_emulated_physical *physical)
 {
     if (__atomic_sub_fetch(&physical->references, 1, __ATOMIC_ACQ_REL))
         return;
@@ -56,7 +56,7 @@ void tsr_physical_unref(struct tsr_physical *physical)
     free(physical);
 }
 
-CUresult tsr_physical_retain(struct tsr_physical *physical, CUmemGenericAllocationHandle *handle)
+CUresult tsr_physical_retain(struct tsr_emulated_physical *physical, CUmemGenericAllocationHandle *handle)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
@@ -79,7 +79,7 @@ CUresult tsr_physical_release(CUmemGenericAllocationHandle handle)
 {
     void *value = (void *)(uintptr_t)handle;
     pthread_mutex_lock(&lock);
-    struct tsr_physical *physical = tsr_handle_find(tsr_handle_table(), TSR_KIND_PHYSICAL, value);
+    struct tsr_emulated_physical *physical = tsr_handle_find(tsr_handle_table(), TSR_KIND_PHYSICAL, value);
     bool last = physical && --physical->handle_references == 0;
     if (last) {
         tsr_handle_remove(tsr_handle_table(), TSR_KIND_PHYSICAL, value);
@@ -91,10 +91,10 @@ CUresult tsr_physical_release(CUmemGenericAllocationHandle handle)
     return physical ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-struct tsr_physical *tsr_physical_find(CUmemGenericAllocationHandle handle)
+struct tsr_emulated_physical *tsr_physical_find(CUmemGenericAllocationHandle handle)
 {
     pthread_mutex_lock(&lock);
-    struct tsr_physical *physical = tsr_handle_find(tsr_handle_table(), TSR_KIND_PHYSICAL, (void *)(uintptr_t)handle);
+    struct tsr_emulated_physical *physical = tsr_handle_find(tsr_handle_table(), TSR_KIND_PHYSICAL, (void *)(uintptr_t)handle);
     if (physical)
         tsr_physical_ref(physical);
     pthread_mutex_unlock(&lock);
@@ -108,15 +108,15 @@ static int place_of(const struct label *label)
 }
 
 /* Takes the descriptor over, on error too. The new object has one handle reference. */
-static CUresult object_make(const struct label *label, int descriptor, bool imported, struct tsr_physical **out)
+static CUresult object_make(const struct label *label, int descriptor, bool imported, struct tsr_emulated_physical **out)
 {
     CUmemGenericAllocationHandle handle;
-    struct tsr_physical *physical = calloc(1, sizeof *physical);
+    struct tsr_emulated_physical *physical = calloc(1, sizeof *physical);
     if (!physical) {
         close(descriptor);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *physical = (struct tsr_physical){
+    *physical = (struct tsr_emulated_physical){
         .references = 1,
         .device = (uint32_t)place_of(label),
         .handle_types = label->handle_types,
@@ -131,7 +131,7 @@ static CUresult object_make(const struct label *label, int descriptor, bool impo
     return result;
 }
 
-CUresult tsr_physical_create(uint32_t device, uint64_t bytes, unsigned handle_types, struct tsr_physical **out)
+CUresult tsr_physical_create(uint32_t device, uint64_t bytes, unsigned handle_types, struct tsr_emulated_physical **out)
 {
     bool host = device == TSR_LOCATION_HOST;
     if (bytes > 1ull << 46 || (!host && !tsr_device_memory_take(device, bytes)))
@@ -151,7 +151,7 @@ CUresult tsr_physical_create(uint32_t device, uint64_t bytes, unsigned handle_ty
     return object_make(&label, descriptor, false, out);
 }
 
-CUresult tsr_physical_import(int descriptor, struct tsr_physical **out)
+CUresult tsr_physical_import(int descriptor, struct tsr_emulated_physical **out)
 {
     struct stat status;
     struct label label;
@@ -171,32 +171,32 @@ CUresult tsr_physical_import(int descriptor, struct tsr_physical **out)
     return object_make(&label, own, true, out);
 }
 
-int tsr_physical_export(const struct tsr_physical *physical)
+int tsr_physical_export(const struct tsr_emulated_physical *physical)
 {
     return fcntl(physical->descriptor, F_DUPFD_CLOEXEC, 3);
 }
 
-CUmemGenericAllocationHandle tsr_physical_handle(const struct tsr_physical *physical)
+CUmemGenericAllocationHandle tsr_physical_handle(const struct tsr_emulated_physical *physical)
 {
     return (CUmemGenericAllocationHandle)(uintptr_t)physical->handle;
 }
 
-uint32_t tsr_physical_device(const struct tsr_physical *physical)
+uint32_t tsr_physical_device(const struct tsr_emulated_physical *physical)
 {
     return physical->device;
 }
 
-uint64_t tsr_physical_bytes(const struct tsr_physical *physical)
+uint64_t tsr_physical_bytes(const struct tsr_emulated_physical *physical)
 {
     return physical->bytes;
 }
 
-unsigned tsr_physical_handle_types(const struct tsr_physical *physical)
+unsigned tsr_physical_handle_types(const struct tsr_emulated_physical *physical)
 {
     return physical->handle_types;
 }
 
-int tsr_physical_descriptor(const struct tsr_physical *physical)
+int tsr_physical_descriptor(const struct tsr_emulated_physical *physical)
 {
     return physical->descriptor;
 }

@@ -21,7 +21,7 @@ struct block {
     enum block_state state;
 };
 
-struct tsr_pool {
+struct tsr_emulated_pool {
     CUmemoryPool handle;       /* constant */
     uint32_t device;           /* constant */
     bool is_default, imported; /* constant */
@@ -37,12 +37,12 @@ struct tsr_pool {
 };
 
 static pthread_mutex_t defaults_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tsr_pool *defaults[TSR_MACHINE_DEVICES]; /* defaults_lock; never freed */
-static struct tsr_pool *currents[TSR_MACHINE_DEVICES]; /* defaults_lock; NULL: the default one */
+static struct tsr_emulated_pool *defaults[TSR_MACHINE_DEVICES]; /* defaults_lock; never freed */
+static struct tsr_emulated_pool *currents[TSR_MACHINE_DEVICES]; /* defaults_lock; NULL: the default one */
 
-CUresult tsr_pool_create(uint32_t device, uint64_t max_bytes, unsigned handle_types, struct tsr_pool **out)
+CUresult tsr_pool_create(uint32_t device, uint64_t max_bytes, unsigned handle_types, struct tsr_emulated_pool **out)
 {
-    struct tsr_pool *pool = calloc(1, sizeof *pool);
+    struct tsr_emulated_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_init(&pool->lock, NULL);
@@ -68,7 +68,7 @@ struct label {
 
 #define LABEL_MAGIC 0x4c4f4f50525354ull
 
-int tsr_pool_export(const struct tsr_pool *pool)
+int tsr_pool_export(const struct tsr_emulated_pool *pool)
 {
     struct label label = {LABEL_MAGIC, tsr_machine_number(pool->device), pool->handle_types};
     int descriptor = tsr_os_memfd("tessera-pool", sizeof label);
@@ -79,7 +79,7 @@ int tsr_pool_export(const struct tsr_pool *pool)
     return descriptor;
 }
 
-CUresult tsr_pool_import(int descriptor, struct tsr_pool **out)
+CUresult tsr_pool_import(int descriptor, struct tsr_emulated_pool **out)
 {
     struct label label;
     if (pread(descriptor, &label, sizeof label, 0) != (ssize_t)sizeof label || label.magic != LABEL_MAGIC ||
@@ -91,12 +91,12 @@ CUresult tsr_pool_import(int descriptor, struct tsr_pool **out)
     return result;
 }
 
-bool tsr_pool_is_imported(const struct tsr_pool *pool)
+bool tsr_pool_is_imported(const struct tsr_emulated_pool *pool)
 {
     return pool->imported;
 }
 
-CUresult tsr_pool_default(uint32_t device, struct tsr_pool **out)
+CUresult tsr_pool_default(uint32_t device, struct tsr_emulated_pool **out)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&defaults_lock);
@@ -110,10 +110,10 @@ CUresult tsr_pool_default(uint32_t device, struct tsr_pool **out)
     return result;
 }
 
-CUresult tsr_pool_current(uint32_t device, struct tsr_pool **out)
+CUresult tsr_pool_current(uint32_t device, struct tsr_emulated_pool **out)
 {
     pthread_mutex_lock(&defaults_lock);
-    struct tsr_pool *current = currents[device];
+    struct tsr_emulated_pool *current = currents[device];
     pthread_mutex_unlock(&defaults_lock);
     if (!current)
         return tsr_pool_default(device, out);
@@ -121,29 +121,29 @@ CUresult tsr_pool_current(uint32_t device, struct tsr_pool **out)
     return CUDA_SUCCESS;
 }
 
-void tsr_pool_current_set(uint32_t device, struct tsr_pool *pool)
+void tsr_pool_current_set(uint32_t device, struct tsr_emulated_pool *pool)
 {
     pthread_mutex_lock(&defaults_lock);
     currents[device] = pool;
     pthread_mutex_unlock(&defaults_lock);
 }
 
-CUmemoryPool tsr_pool_handle(const struct tsr_pool *pool)
+CUmemoryPool tsr_pool_handle(const struct tsr_emulated_pool *pool)
 {
     return pool->handle;
 }
 
-uint32_t tsr_pool_device(const struct tsr_pool *pool)
+uint32_t tsr_pool_device(const struct tsr_emulated_pool *pool)
 {
     return pool->device;
 }
 
-unsigned tsr_pool_handle_types(const struct tsr_pool *pool)
+unsigned tsr_pool_handle_types(const struct tsr_emulated_pool *pool)
 {
     return pool->handle_types;
 }
 
-static struct block *find_locked(struct tsr_pool *pool, uint64_t address)
+static struct block *find_locked(struct tsr_emulated_pool *pool, uint64_t address)
 {
     for (size_t i = 0; i < pool->blocks.count; i++)
         if (pool->blocks.data[i].address == address)
@@ -163,9 +163,10 @@ static void hide(const struct block *block)
     tsr_allocations_unlock();
 }
 
-static CUresult show_locked(struct tsr_pool *pool, struct tsr_context *context, const struct block *block, uint64_t requested)
+static CUresult show_locked(struct tsr_emulated_pool *pool, struct tsr_context *context, const struct block *block,
+                            uint64_t requested)
 {
-    struct tsr_allocation *allocation = tsr_allocation_create(context, pool->device);
+    struct tsr_emulated_allocation *allocation = tsr_allocation_create(context, pool->device);
     if (!allocation)
         return CUDA_ERROR_OUT_OF_MEMORY;
     allocation->detail = pool;
@@ -186,7 +187,7 @@ static CUresult show_locked(struct tsr_pool *pool, struct tsr_context *context, 
     return result;
 }
 
-static void drop_locked(struct tsr_pool *pool, size_t index)
+static void drop_locked(struct tsr_emulated_pool *pool, size_t index)
 {
     struct block *block = &pool->blocks.data[index];
     tsr_device_heap_free(pool->device, block->address, block->bytes);
@@ -194,21 +195,21 @@ static void drop_locked(struct tsr_pool *pool, size_t index)
     tsr_vec_remove_swap(&pool->blocks, index);
 }
 
-static void trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)
+static void trim_locked(struct tsr_emulated_pool *pool, uint64_t keep_bytes)
 {
     for (size_t i = pool->blocks.count; i-- > 0 && pool->reserved > keep_bytes;)
         if (pool->blocks.data[i].state == BLOCK_FREE)
             drop_locked(pool, i);
 }
 
-void tsr_pool_trim(struct tsr_pool *pool, uint64_t keep_bytes)
+void tsr_pool_trim(struct tsr_emulated_pool *pool, uint64_t keep_bytes)
 {
     pthread_mutex_lock(&pool->lock);
     trim_locked(pool, keep_bytes);
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void raise_marks(struct tsr_pool *pool)
+static void raise_marks(struct tsr_emulated_pool *pool)
 {
     if (pool->used > pool->used_high)
         pool->used_high = pool->used;
@@ -216,7 +217,7 @@ static void raise_marks(struct tsr_pool *pool)
         pool->reserved_high = pool->reserved;
 }
 
-static struct block *reusable_locked(struct tsr_pool *pool, uint64_t bytes, struct tsr_stream_key key)
+static struct block *reusable_locked(struct tsr_emulated_pool *pool, uint64_t bytes, struct tsr_stream_key key)
 {
     struct block *found = NULL;
     for (size_t i = 0; i < pool->blocks.count; i++) {
@@ -232,7 +233,7 @@ static struct block *reusable_locked(struct tsr_pool *pool, uint64_t bytes, stru
     return found;
 }
 
-static CUresult fresh_locked(struct tsr_pool *pool, uint64_t bytes, struct block **out)
+static CUresult fresh_locked(struct tsr_emulated_pool *pool, uint64_t bytes, struct block **out)
 {
     uint64_t address;
     if (pool->max_bytes && pool->reserved + bytes > pool->max_bytes) {
@@ -255,8 +256,8 @@ static CUresult fresh_locked(struct tsr_pool *pool, uint64_t bytes, struct block
     return CUDA_SUCCESS;
 }
 
-static CUresult alloc_locked(struct tsr_pool *pool, struct tsr_context *context, uint64_t bytes, struct tsr_stream_key key,
-                             uint64_t *address)
+static CUresult alloc_locked(struct tsr_emulated_pool *pool, struct tsr_context *context, uint64_t bytes,
+                             struct tsr_stream_key key, uint64_t *address)
 {
     uint64_t whole = (bytes + TSR_HEAP_UNIT - 1) / TSR_HEAP_UNIT * TSR_HEAP_UNIT;
     if (whole < bytes)
@@ -278,7 +279,7 @@ static CUresult alloc_locked(struct tsr_pool *pool, struct tsr_context *context,
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_pool_alloc(struct tsr_pool *pool, struct tsr_context *context, uint64_t bytes, struct tsr_stream_key key,
+CUresult tsr_pool_alloc(struct tsr_emulated_pool *pool, struct tsr_context *context, uint64_t bytes, struct tsr_stream_key key,
                         uint64_t *address)
 {
     if (pool->imported)
@@ -289,7 +290,7 @@ CUresult tsr_pool_alloc(struct tsr_pool *pool, struct tsr_context *context, uint
     return result;
 }
 
-static void pool_put(struct tsr_pool *pool)
+static void pool_put(struct tsr_emulated_pool *pool)
 {
     if (__atomic_sub_fetch(&pool->references, 1, __ATOMIC_ACQ_REL))
         return;
@@ -300,13 +301,13 @@ static void pool_put(struct tsr_pool *pool)
 }
 
 /* The pool of a block, with a reference; NULL when the address does not begin one. */
-static struct tsr_pool *pool_of(uint64_t address)
+static struct tsr_emulated_pool *pool_of(uint64_t address)
 {
     struct tsr_range range;
-    struct tsr_pool *pool = NULL;
+    struct tsr_emulated_pool *pool = NULL;
     tsr_allocations_lock();
     if (tsr_space_lookup(tsr_space_instance(), address, &range) && range.kind == TSR_RANGE_POOL && range.base == address)
-        pool = ((struct tsr_allocation *)range.owner)->detail;
+        pool = ((struct tsr_emulated_allocation *)range.owner)->detail;
     if (pool)
         __atomic_add_fetch(&pool->references, 1, __ATOMIC_RELAXED);
     tsr_allocations_unlock();
@@ -315,7 +316,7 @@ static struct tsr_pool *pool_of(uint64_t address)
 
 bool tsr_pool_free_begin(uint64_t address, struct tsr_stream_key key, struct tsr_pool_free *out)
 {
-    struct tsr_pool *pool = pool_of(address);
+    struct tsr_emulated_pool *pool = pool_of(address);
     if (!pool)
         return false;
     pthread_mutex_lock(&pool->lock);
@@ -335,7 +336,7 @@ bool tsr_pool_free_begin(uint64_t address, struct tsr_stream_key key, struct tsr
 
 void tsr_pool_free_end(const struct tsr_pool_free *pending)
 {
-    struct tsr_pool *pool = pending->pool;
+    struct tsr_emulated_pool *pool = pending->pool;
     pthread_mutex_lock(&pool->lock);
     struct block *block = find_locked(pool, pending->address);
     if (block && block->state == BLOCK_PENDING && block->generation == pending->generation) {
@@ -361,7 +362,7 @@ bool tsr_pool_free_now(uint64_t address)
     return true;
 }
 
-CUresult tsr_pool_destroy(struct tsr_pool *pool)
+CUresult tsr_pool_destroy(struct tsr_emulated_pool *pool)
 {
     if (pool->is_default)
         return CUDA_ERROR_INVALID_VALUE;
@@ -382,7 +383,7 @@ CUresult tsr_pool_destroy(struct tsr_pool *pool)
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_pool_attribute_get(struct tsr_pool *pool, CUmemPool_attribute attribute, void *value)
+CUresult tsr_pool_attribute_get(struct tsr_emulated_pool *pool, CUmemPool_attribute attribute, void *value)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&pool->lock);
@@ -415,7 +416,7 @@ CUresult tsr_pool_attribute_get(struct tsr_pool *pool, CUmemPool_attribute attri
 }
 
 /* The two high-water marks can only be reset. */
-CUresult tsr_pool_attribute_set(struct tsr_pool *pool, CUmemPool_attribute attribute, const void *value)
+CUresult tsr_pool_attribute_set(struct tsr_emulated_pool *pool, CUmemPool_attribute attribute, const void *value)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&pool->lock);
@@ -444,7 +445,7 @@ CUresult tsr_pool_attribute_set(struct tsr_pool *pool, CUmemPool_attribute attri
     return result;
 }
 
-void tsr_pool_access_get(struct tsr_pool *pool, uint32_t device, CUmemAccess_flags *flags)
+void tsr_pool_access_get(struct tsr_emulated_pool *pool, uint32_t device, CUmemAccess_flags *flags)
 {
     pthread_mutex_lock(&pool->lock);
     *flags = pool->writable >> device & 1   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
@@ -453,7 +454,7 @@ void tsr_pool_access_get(struct tsr_pool *pool, uint32_t device, CUmemAccess_fla
     pthread_mutex_unlock(&pool->lock);
 }
 
-void tsr_pool_access_set(struct tsr_pool *pool, uint32_t device, CUmemAccess_flags flags)
+void tsr_pool_access_set(struct tsr_emulated_pool *pool, uint32_t device, CUmemAccess_flags flags)
 {
     uint16_t bit = (uint16_t)(1u << device);
     pthread_mutex_lock(&pool->lock);

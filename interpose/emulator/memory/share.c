@@ -64,7 +64,7 @@ static CUresult publish(struct tsr_context *context, const struct tsr_share_name
                         uint64_t mapped_bytes, uint64_t *address)
 {
     uint32_t device = (uint32_t)tsr_machine_device(name->number);
-    struct tsr_allocation *allocation = tsr_allocation_create(context, device);
+    struct tsr_emulated_allocation *allocation = tsr_allocation_create(context, device);
     if (!allocation)
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint16_t access = (uint16_t)(tsr_peer_mask(device) | 1u << tsr_context_device(context));

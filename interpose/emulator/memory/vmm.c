@@ -11,7 +11,7 @@
 
 #define UNIT TSR_PHYSICAL_GRANULARITY
 /* Where reservations without a hint go: the same on every run. */
-#ifdef __SANITIZE_THREAD__ /* behind the heaps, see heap.c */
+#ifdef __SANITIZE_THREAD__ /* after the heaps, see heap.c */
 #define SEARCH_BEGIN 0x7ec000000000ull
 #define SEARCH_END 0x7ef000000000ull
 #else
@@ -130,9 +130,9 @@ static bool reserved_locked(uint64_t address, uint64_t bytes)
     return false;
 }
 
-static CUresult map_locked(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_physical *physical)
+static CUresult map_locked(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_emulated_physical *physical)
 {
-    struct tsr_allocation *allocation = tsr_allocation_create(NULL, tsr_physical_device(physical));
+    struct tsr_emulated_allocation *allocation = tsr_allocation_create(NULL, tsr_physical_device(physical));
     if (!allocation)
         return CUDA_ERROR_OUT_OF_MEMORY;
     allocation->detail = physical;
@@ -161,7 +161,7 @@ static CUresult map_locked(uint64_t address, uint64_t bytes, uint64_t offset, st
     return result;
 }
 
-CUresult tsr_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_physical *physical)
+CUresult tsr_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_emulated_physical *physical)
 {
     if (!bytes || !aligned(address) || !aligned(bytes) || !aligned(offset))
         return CUDA_ERROR_INVALID_VALUE;
@@ -192,7 +192,7 @@ static bool whole_mappings_locked(uint64_t address, uint64_t bytes)
 
 static void unmap_one_locked(const struct tsr_range *range)
 {
-    struct tsr_allocation *allocation = range->owner;
+    struct tsr_emulated_allocation *allocation = range->owner;
     tsr_space_remove(tsr_space_instance(), range->base);
     tsr_os_unmap_to_reserved(pointer(range->base), range->bytes);
     tsr_physical_unref(allocation->detail);
@@ -258,13 +258,13 @@ CUresult tsr_vmm_access_get(uint64_t address, uint32_t device, unsigned long lon
     return CUDA_SUCCESS;
 }
 
-struct tsr_physical *tsr_vmm_physical(uint64_t address)
+struct tsr_emulated_physical *tsr_vmm_physical(uint64_t address)
 {
     struct tsr_range range;
-    struct tsr_physical *physical = NULL;
+    struct tsr_emulated_physical *physical = NULL;
     pthread_mutex_lock(&lock);
     if (tsr_space_lookup(tsr_space_instance(), address, &range) && range.kind == TSR_RANGE_VMM) {
-        physical = ((struct tsr_allocation *)range.owner)->detail;
+        physical = ((struct tsr_emulated_allocation *)range.owner)->detail;
         tsr_physical_ref(physical);
     }
     pthread_mutex_unlock(&lock);

@@ -11,13 +11,13 @@
 CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint64_t *address);
 /* Exactly what was reserved, with nothing mapped in it. */
 CUresult tsr_vmm_free(uint64_t address, uint64_t bytes);
-CUresult tsr_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_physical *physical);
+CUresult tsr_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_emulated_physical *physical);
 /* Whole mappings, any number. */
 CUresult tsr_vmm_unmap(uint64_t address, uint64_t bytes);
 /* Covers whole mappings. */
 CUresult tsr_vmm_access_set(uint64_t address, uint64_t bytes, uint32_t device, CUmemAccess_flags flags);
 CUresult tsr_vmm_access_get(uint64_t address, uint32_t device, unsigned long long *flags);
 /* The physical memory mapped at the address, with a reference; NULL when there is none. */
-struct tsr_physical *tsr_vmm_physical(uint64_t address);
+struct tsr_emulated_physical *tsr_vmm_physical(uint64_t address);
 
 #endif

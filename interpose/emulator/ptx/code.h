@@ -99,7 +99,7 @@ struct tsr_function {
     uint32_t
         shared_static_bytes; /* entry: including what its callees use; dynamic shared memory begins after it, aligned to 16 (or more when declared so) */
     uint32_t shared_dynamic_align;
-    uint32_t local_bytes;       /* per thread, this function's own; a callee's follow behind it */
+    uint32_t local_bytes;       /* per thread, this function's own; a callee's follow */
     uint32_t local_depth_bytes; /* entry: bound over its call tree, or this + 16 KiB when recursive/indirect */
     uint32_t registers;         /* estimate for occupancy: 32-bit registers live per thread, 16..255 */
     uint32_t max_threads[3], required_threads[3], min_blocks, cluster[3]; /* 0 = not given */
@@ -108,7 +108,7 @@ struct tsr_function {
     uint32_t line;
 };
 
-struct tsr_code {
+struct tsr_ptx_code {
     uint32_t ptx_version, target; /* 78 for 7.8; 90 for sm_90 */
     bool debug;
     struct tsr_variable *variables;
@@ -142,13 +142,13 @@ struct tsr_ptx_error {
  * device does not run), OUT_OF_MEMORY.
  * Never crashes or loops on any input.
  */
-CUresult tsr_code_create(const char *text, size_t length, const struct tsr_device_desc *device, struct tsr_code **out,
+CUresult tsr_code_create(const char *text, size_t length, const struct tsr_device_desc *device, struct tsr_ptx_code **out,
                          struct tsr_ptx_error *error);
-CUresult tsr_code_link(struct tsr_code *code, const uint64_t *variable_address,
+CUresult tsr_code_link(struct tsr_ptx_code *code, const uint64_t *variable_address,
                        struct tsr_ptx_error *error); /* array is copied */
-void tsr_code_destroy(struct tsr_code *code);
+void tsr_code_destroy(struct tsr_ptx_code *code);
 
-const struct tsr_function *tsr_code_entry(const struct tsr_code *code, const char *name); /* entries only */
-const struct tsr_variable *tsr_code_variable(const struct tsr_code *code, const char *name, uint32_t *index);
+const struct tsr_function *tsr_code_entry(const struct tsr_ptx_code *code, const char *name); /* entries only */
+const struct tsr_variable *tsr_code_variable(const struct tsr_ptx_code *code, const char *name, uint32_t *index);
 
 #endif

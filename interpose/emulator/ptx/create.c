@@ -8,8 +8,8 @@
 #include "decode.h"
 #include "parse.h"
 
-struct loaded { /* what a struct tsr_code lies in */
-    struct tsr_code code;
+struct loaded { /* what a struct tsr_ptx_code lies in */
+    struct tsr_ptx_code code;
     struct tsr_arena arena;
     uint64_t *addresses;
     uint32_t *slots; /* hash of entries: index + 1 */
@@ -50,7 +50,7 @@ static const char *keep_name(struct tsr_load *load, const char *name)
 
 static void publish(struct tsr_load *load, struct loaded *loaded)
 {
-    struct tsr_code *code = &loaded->code;
+    struct tsr_ptx_code *code = &loaded->code;
     code->function_count = (uint32_t)load->functions.count;
     code->functions = tsr_load_new(load, load->keep, struct tsr_function, code->function_count);
     for (uint32_t i = 0; i < code->function_count; i++) {
@@ -75,7 +75,7 @@ static void run(struct tsr_load *load, struct loaded *loaded, const char *text, 
 {
     char *copy = tsr_load_alloc(load, &load->module, length + 16, 1);
     memcpy(copy, text, length);
-    load->text = (struct tsr_text){.at = copy, .end = copy + length, .line_begin = copy, .line = 1};
+    load->text = (struct tsr_ptx_text){.at = copy, .end = copy + length, .line_begin = copy, .line = 1};
     tsr_parse_module(load);
     tsr_layout_module(load);
     publish(load, loaded);
@@ -105,7 +105,7 @@ static void fini(struct tsr_load *load)
     tsr_arena_fini(&load->module);
 }
 
-CUresult tsr_code_create(const char *text, size_t length, const struct tsr_device_desc *device, struct tsr_code **out,
+CUresult tsr_code_create(const char *text, size_t length, const struct tsr_device_desc *device, struct tsr_ptx_code **out,
                          struct tsr_ptx_error *error)
 {
     struct tsr_draft draft = {0};
@@ -130,7 +130,7 @@ CUresult tsr_code_create(const char *text, size_t length, const struct tsr_devic
     return result;
 }
 
-void tsr_code_destroy(struct tsr_code *code)
+void tsr_code_destroy(struct tsr_ptx_code *code)
 {
     struct loaded *loaded = (struct loaded *)code;
     if (!loaded)
@@ -173,7 +173,7 @@ static void link_variable(struct loaded *loaded, const struct tsr_variable *vari
     }
 }
 
-CUresult tsr_code_link(struct tsr_code *code, const uint64_t *variable_address, struct tsr_ptx_error *error)
+CUresult tsr_code_link(struct tsr_ptx_code *code, const uint64_t *variable_address, struct tsr_ptx_error *error)
 {
     struct loaded *loaded = (struct loaded *)code;
     *error = (struct tsr_ptx_error){0};
@@ -199,7 +199,7 @@ CUresult tsr_code_link(struct tsr_code *code, const uint64_t *variable_address, 
     return CUDA_SUCCESS;
 }
 
-const struct tsr_function *tsr_code_entry(const struct tsr_code *code, const char *name)
+const struct tsr_function *tsr_code_entry(const struct tsr_ptx_code *code, const char *name)
 {
     const struct loaded *loaded = (const struct loaded *)code;
     for (uint32_t slot = hash_name(name) & loaded->mask; loaded->slots[slot]; slot = (slot + 1) & loaded->mask)
@@ -208,7 +208,7 @@ const struct tsr_function *tsr_code_entry(const struct tsr_code *code, const cha
     return NULL;
 }
 
-const struct tsr_variable *tsr_code_variable(const struct tsr_code *code, const char *name, uint32_t *index)
+const struct tsr_variable *tsr_code_variable(const struct tsr_ptx_code *code, const char *name, uint32_t *index)
 {
     for (uint32_t i = 0; i < code->variable_count; i++)
         if (strcmp(code->variables[i].name, name) == 0) {

@@ -142,7 +142,7 @@ static void read_parts(struct tsr_opcode *opcode)
     }
 }
 
-static struct tsr_opcode *find_opcode(struct tsr_load *load, struct tsr_name *name)
+static struct tsr_opcode *find_opcode(struct tsr_load *load, struct tsr_ptx_name *name)
 {
     if (name->opcode)
         return name->opcode;

@@ -25,7 +25,7 @@ struct tsr_opcode;
 typedef void tsr_decode_fn(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement);
 
 struct tsr_opcode {
-    const struct tsr_name *name;
+    const struct tsr_ptx_name *name;
     tsr_decode_fn *decode;
     struct tsr_word part[TSR_OPCODE_PARTS]; /* part[0]: the mnemonic; `shared::cta` is one part */
     uint32_t part_count;
@@ -96,13 +96,13 @@ static inline uint32_t tsr_type_register_bytes(uint8_t type)
 uint32_t tsr_decode_special(struct tsr_load *load, const struct tsr_operand *operand, uint32_t dst);
 
 /* Address operands of memory operations. */
-struct tsr_address {
+struct tsr_ptx_address {
     uint32_t reg; /* or TSR_NO_REG */
     int64_t imm;
-    uint16_t flags;                /* TSR_MEM_ADDRESS64 */
-    const struct tsr_symbol *area; /* the operand names a .param of the frame; then imm is the displacement */
+    uint16_t flags;                    /* TSR_MEM_ADDRESS64 */
+    const struct tsr_ptx_symbol *area; /* the operand names a .param of the frame; then imm is the displacement */
 };
-struct tsr_address tsr_decode_address(struct tsr_load *load, const struct tsr_operand *operand, enum tsr_space_kind space);
+struct tsr_ptx_address tsr_decode_address(struct tsr_load *load, const struct tsr_operand *operand, enum tsr_space_kind space);
 /* Address of a symbol as a value of 4 or 8 bytes, in its own space. */
 uint32_t tsr_decode_symbol(struct tsr_load *load, const struct tsr_operand *operand, uint32_t bytes);
 

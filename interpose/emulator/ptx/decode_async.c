@@ -4,7 +4,7 @@
 #include "../isa/operands.h"
 #include "decode.h"
 
-static void put_address(struct tsr_draft_insn *insn, const struct tsr_address *address)
+static void put_address(struct tsr_draft_insn *insn, const struct tsr_ptx_address *address)
 {
     tsr_draft_use(insn, TSR_F_A, address->reg);
     insn->imm = address->imm;
@@ -16,7 +16,7 @@ static uint32_t whole_address(struct tsr_load *load, const struct tsr_operand *o
                               uint16_t *flags)
 {
     const struct tsr_statement *statement = load->draft->statement;
-    struct tsr_address address = tsr_decode_address(load, operand, space);
+    struct tsr_ptx_address address = tsr_decode_address(load, operand, space);
     uint32_t bytes = space == TSR_SPACE_SHARED && !(address.flags & TSR_MEM_ADDRESS64) ? 4 : 8;
     *flags |= address.flags;
     if (address.reg == TSR_NO_REG)
@@ -48,8 +48,8 @@ static void decode_copy(struct tsr_load *load, const struct tsr_opcode *opcode, 
             ignore = tsr_decode_predicate(load, &operands[i], NULL);
         else
             source_size = tsr_decode_source(load, &operands[i], TSR_T_U32);
-    struct tsr_address to = tsr_decode_address(load, &operands[0], TSR_SPACE_SHARED);
-    struct tsr_address from = tsr_decode_address(load, &operands[1], TSR_SPACE_GLOBAL);
+    struct tsr_ptx_address to = tsr_decode_address(load, &operands[0], TSR_SPACE_SHARED);
+    struct tsr_ptx_address from = tsr_decode_address(load, &operands[1], TSR_SPACE_GLOBAL);
     if (from.reg == TSR_NO_REG) {
         from.reg = tsr_draft_const(load, 8, (uint64_t)from.imm);
         from.imm = 0;
@@ -117,7 +117,7 @@ void tsr_decode_cp(struct tsr_load *load, struct tsr_opcode *opcode, const struc
     } else if (tsr_word_is(kind, "mbarrier")) {
         tsr_decode_count(load, statement, 1, 1);
         enum tsr_space_kind space = opcode->space == TSR_SPACE_GENERIC ? TSR_SPACE_GENERIC : TSR_SPACE_SHARED;
-        struct tsr_address address = tsr_decode_address(load, &statement->operands[0], space);
+        struct tsr_ptx_address address = tsr_decode_address(load, &statement->operands[0], space);
         const char *noinc = tsr_opcode_has(opcode, "noinc") ? ".noinc" : "",
                    *where = space == TSR_SPACE_SHARED ? "shared" : "generic";
         put_address(tsr_draft_add(load, tsr_decode_op(load, statement, "cp.async.mbarrier.arrive%s.%s", noinc, where)),
@@ -181,7 +181,7 @@ void tsr_decode_mbarrier(struct tsr_load *load, struct tsr_opcode *opcode, const
         tsr_decode_fail(load, statement, at, "a predicate as destination");
     if (at == end)
         tsr_decode_fail(load, statement, NULL, "an address");
-    struct tsr_address address =
+    struct tsr_ptx_address address =
         tsr_decode_address(load, at++, opcode->space == TSR_SPACE_SHARED ? TSR_SPACE_SHARED : TSR_SPACE_GENERIC);
     uint32_t operand = TSR_NO_REG;
     if (form->operand != TSR_T_NONE && at < end)

@@ -63,7 +63,7 @@ static const struct tsr_op *find_op(struct tsr_load *load, const struct tsr_opco
     return tsr_decode_op(load, statement, "atom.%s.%s.%s", spaces[opcode->space], operation, type);
 }
 
-static void put_address(struct tsr_draft_insn *insn, const struct tsr_address *address)
+static void put_address(struct tsr_draft_insn *insn, const struct tsr_ptx_address *address)
 {
     tsr_draft_use(insn, TSR_F_A, address->reg);
     insn->imm = address->imm;
@@ -104,7 +104,7 @@ static void decode_list(struct tsr_load *load, const struct tsr_opcode *opcode, 
     for (uint32_t k = 0; k < data_count; k++)
         for (uint32_t i = 0; i < width; i++)
             list[count++] = element(load, &data[k], i, type, false);
-    struct tsr_address address = tsr_decode_address(load, data - 1, opcode->space);
+    struct tsr_ptx_address address = tsr_decode_address(load, data - 1, opcode->space);
     struct tsr_draft_insn *insn = tsr_draft_add(load, opcode->op);
     put_address(insn, &address);
     insn->list = list;
@@ -125,7 +125,7 @@ void tsr_decode_atomic(struct tsr_load *load, struct tsr_opcode *opcode, const s
         decode_list(load, opcode, atom ? &operands[0] : NULL, &operands[first + 1], data);
         return;
     }
-    struct tsr_address address = tsr_decode_address(load, &operands[first], opcode->space);
+    struct tsr_ptx_address address = tsr_decode_address(load, &operands[first], opcode->space);
     uint32_t b = tsr_decode_source(load, &operands[first + 1], type);
     uint32_t c = cas ? tsr_decode_source(load, &operands[first + 2], type) : TSR_NO_REG;
     struct tsr_target target = {TSR_NO_REG, TSR_NO_REG, type};

@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "decode.h"
 
-/* Functions that the executor itself provides, with the sizes that it relies on. */
+/* Functions that the interpreter itself provides, with the sizes that it relies on. */
 struct system_function {
     const char *name, *key;
     uint32_t param_count, params[5], result; /* bytes; result 0: none */
@@ -127,7 +127,8 @@ static const struct tsr_signature *signature_of(struct tsr_load *load, const str
         return prototype->symbol->signature;
     if (prototype->symbol->kind != TSR_SYMBOL_TARGETS)
         tsr_decode_fail(load, statement, prototype, "a prototype for the indirect call");
-    const struct tsr_symbol *function = prototype->symbol->targets[0]->symbol; /* .calltargets: all have the same signature */
+    const struct tsr_ptx_symbol *function =
+        prototype->symbol->targets[0]->symbol; /* .calltargets: all have the same signature */
     if (!function || function->kind != TSR_SYMBOL_FUNCTION)
         tsr_decode_fail(load, statement, prototype, "call targets that are functions");
     return &load->functions.data[function->id].signature;

@@ -12,8 +12,8 @@ static const struct tsr_op *fixed_op(struct tsr_load *load, struct tsr_opcode *o
     return opcode->op;
 }
 
-static struct tsr_label *find_label(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_name *name,
-                                    uint32_t scope, uint32_t column)
+static struct tsr_label *find_label(struct tsr_load *load, const struct tsr_statement *statement,
+                                    const struct tsr_ptx_name *name, uint32_t scope, uint32_t column)
 {
     struct tsr_label *label = tsr_label_find(load, name, scope);
     if (!label)
@@ -40,7 +40,7 @@ void tsr_decode_branch_table(struct tsr_load *load, struct tsr_opcode *opcode, c
         tsr_decode_unsupported(load, statement);
     if (list->kind != TSR_OPERAND_SYMBOL || list->symbol->kind != TSR_SYMBOL_TARGETS)
         tsr_decode_fail(load, statement, list, "the name of a .branchtargets list");
-    const struct tsr_symbol *symbol = list->symbol;
+    const struct tsr_ptx_symbol *symbol = list->symbol;
     const struct tsr_label **labels = tsr_load_new(load, &load->scratch, const struct tsr_label *, symbol->count);
     for (uint32_t i = 0; i < symbol->count; i++)
         labels[i] = find_label(load, statement, symbol->targets[i], symbol->id, list->column);

@@ -57,7 +57,7 @@ static void add_vector(struct tsr_load *load, const struct tsr_opcode *opcode, c
     }
 }
 
-/* ---- how many registers a fragment has: the executor relies on it ---- */
+/* ---- how many registers a fragment has: the interpreter relies on it ---- */
 
 struct shape {
     uint32_t m, n, k;
@@ -172,7 +172,7 @@ static void decode_transfer(struct tsr_load *load, struct tsr_opcode *opcode, co
     tsr_decode_count(load, statement, 2, 3);
     require_registers(load, statement, &operands[store ? 1 : 0], transfer_registers(load, opcode, statement));
     add_vector(load, opcode, &operands[store ? 1 : 0], !store, &fragments);
-    struct tsr_address address = tsr_decode_address(load, &operands[store ? 0 : 1], opcode->space);
+    struct tsr_ptx_address address = tsr_decode_address(load, &operands[store ? 0 : 1], opcode->space);
     uint32_t stride = statement->operand_count == 3 ? tsr_decode_source(load, &operands[2], TSR_T_U32) : TSR_NO_REG;
     struct tsr_draft_insn *insn = add_insn(load, op, &fragments, store ? 0 : fragments.count);
     tsr_draft_use(insn, TSR_F_A, address.reg);

@@ -17,7 +17,7 @@ static bool is_window(enum tsr_space_kind space)
 }
 
 static void address_of_register(struct tsr_load *load, const struct tsr_operand *base, enum tsr_space_kind space,
-                                struct tsr_address *out)
+                                struct tsr_ptx_address *out)
 {
     uint32_t bytes = tsr_register_bytes(load, base->id);
     out->reg = base->id;
@@ -32,7 +32,7 @@ static void address_of_register(struct tsr_load *load, const struct tsr_operand 
 }
 
 static void address_of_symbol(struct tsr_load *load, const struct tsr_operand *base, enum tsr_space_kind space,
-                              struct tsr_address *out)
+                              struct tsr_ptx_address *out)
 {
     struct tsr_operand symbol = *base;
     bool entry = load->functions.data[load->function].entry;
@@ -48,10 +48,10 @@ static void address_of_symbol(struct tsr_load *load, const struct tsr_operand *b
     out->reg = tsr_decode_symbol(load, &symbol, is_window(space) ? 4 : 8);
 }
 
-struct tsr_address tsr_decode_address(struct tsr_load *load, const struct tsr_operand *operand, enum tsr_space_kind space)
+struct tsr_ptx_address tsr_decode_address(struct tsr_load *load, const struct tsr_operand *operand, enum tsr_space_kind space)
 {
     const struct tsr_statement *statement = load->draft->statement;
-    struct tsr_address out = {.reg = TSR_NO_REG};
+    struct tsr_ptx_address out = {.reg = TSR_NO_REG};
     if (operand->kind != TSR_OPERAND_ADDRESS || operand->count != 1)
         tsr_decode_fail(load, statement, operand, "an address in brackets");
     const struct tsr_operand *base = &operand->elements[0];
@@ -149,7 +149,7 @@ static uint32_t element_source(struct tsr_load *load, const struct elements *ele
                             : tsr_decode_source(load, &elements->items[i], elements->type);
 }
 
-static void put_area(struct tsr_load *load, struct tsr_draft_insn *insn, const struct tsr_address *address,
+static void put_area(struct tsr_load *load, struct tsr_draft_insn *insn, const struct tsr_ptx_address *address,
                      enum tsr_field stride)
 {
     const struct tsr_area *area = &load->areas.data[address->area->id];
@@ -159,14 +159,14 @@ static void put_area(struct tsr_load *load, struct tsr_draft_insn *insn, const s
 }
 
 static void check_area(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand,
-                       const struct tsr_address *address, const struct elements *elements)
+                       const struct tsr_ptx_address *address, const struct elements *elements)
 {
     uint64_t bytes = (uint64_t)elements->count * elements->part_bits / 8;
     if (address->imm < 0 || (uint64_t)address->imm + bytes > address->area->bytes)
         tsr_decode_fail(load, statement, operand, "an access inside of the parameter");
 }
 
-static void put_address(struct tsr_draft_insn *insn, const struct tsr_address *address, bool strong)
+static void put_address(struct tsr_draft_insn *insn, const struct tsr_ptx_address *address, bool strong)
 {
     tsr_draft_use(insn, TSR_F_A, address->reg);
     insn->imm = address->imm;
@@ -193,7 +193,7 @@ void tsr_decode_load(struct tsr_load *load, struct tsr_opcode *opcode, const str
     const struct tsr_operand *operands = statement->operands;
     enum tsr_space_kind space = space_of(opcode, &operands[1]);
     struct elements elements = read_elements(load, opcode, statement, &operands[0]);
-    struct tsr_address address = tsr_decode_address(load, &operands[1], space);
+    struct tsr_ptx_address address = tsr_decode_address(load, &operands[1], space);
     const char *vector = vector_name(elements.count);
     char sign = elements.type == TSR_T_S8 ? 's' : 'b';
     const struct tsr_op *op = opcode->op;
@@ -235,7 +235,7 @@ void tsr_decode_store(struct tsr_load *load, struct tsr_opcode *opcode, const st
     const struct tsr_operand *operands = statement->operands;
     enum tsr_space_kind space = space_of(opcode, &operands[0]);
     struct elements elements = read_elements(load, opcode, statement, &operands[1]);
-    struct tsr_address address = tsr_decode_address(load, &operands[0], space);
+    struct tsr_ptx_address address = tsr_decode_address(load, &operands[0], space);
     const char *vector = vector_name(elements.count);
     const struct tsr_op *op = opcode->op;
     if (address.area) {

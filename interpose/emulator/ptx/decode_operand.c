@@ -121,7 +121,7 @@ uint32_t tsr_decode_predicate(struct tsr_load *load, const struct tsr_operand *o
     return temp;
 }
 
-static uint32_t special_bytes(const struct tsr_name *name)
+static uint32_t special_bytes(const struct tsr_ptx_name *name)
 {
     static const char *const wide[] = {"%clock64", "%globaltimer", "%gridid", "%current_graph_exec"};
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
@@ -135,7 +135,7 @@ static uint32_t special_bytes(const struct tsr_name *name)
 uint32_t tsr_decode_special(struct tsr_load *load, const struct tsr_operand *operand, uint32_t dst)
 {
     const struct tsr_statement *statement = load->draft->statement;
-    const struct tsr_name *name = operand->name;
+    const struct tsr_ptx_name *name = operand->name;
     if (name->text[0] != '%')
         tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, statement->line, operand->column, "'%s' is not declared", name->text);
     char key[64];
@@ -181,7 +181,7 @@ static uint32_t shared_address(struct tsr_load *load, const struct tsr_operand *
     struct tsr_function_load *function = &load->functions.data[load->function];
     if (!load->shared.data[operand->symbol->id].dynamic || function->entry)
         return tsr_draft_shared(load, operand->symbol->id, operand->displacement, bytes);
-    struct tsr_name name = {.text = "%dynamic_smem_offset", .length = 20};
+    struct tsr_ptx_name name = {.text = "%dynamic_smem_offset", .length = 20};
     uint32_t base = tsr_decode_special(load, &(struct tsr_operand){.name = &name, .column = operand->column}, TSR_NO_REG);
     tsr_load_push(load, &function->shared, operand->symbol->id);
     return resize(load, add_displacement(load, base, operand->displacement), bytes);
@@ -218,7 +218,7 @@ static uint32_t area_address(struct tsr_load *load, const struct tsr_operand *op
 
 uint32_t tsr_decode_symbol(struct tsr_load *load, const struct tsr_operand *operand, uint32_t bytes)
 {
-    const struct tsr_symbol *symbol = operand->symbol;
+    const struct tsr_ptx_symbol *symbol = operand->symbol;
     if (bytes != 4 && bytes != 8)
         tsr_decode_fail(load, load->draft->statement, operand, "a type of 32 or 64 bits for an address");
     switch (symbol->kind) {

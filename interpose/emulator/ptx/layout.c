@@ -2,7 +2,7 @@
  * What depends on several functions: aliases, direct calls, places in shared memory, depth of local memory.
  *
  * Shared variables that some .func uses have one offset in the whole module, so that a function called by several kernels is decoded once.
- * Those of a kernel alone begin behind the ones that its callees use. Dynamic shared memory begins behind everything of the kernel.
+ * Those of a kernel alone begin after the ones that its callees use. Dynamic shared memory begins after everything of the kernel.
  */
 #include <string.h>
 

@@ -46,9 +46,9 @@ void *tsr_load_alloc(struct tsr_load *load, struct tsr_arena *arena, size_t byte
     return memory;
 }
 
-struct tsr_name *tsr_load_intern(struct tsr_load *load, struct tsr_word word)
+struct tsr_ptx_name *tsr_load_intern(struct tsr_load *load, struct tsr_word word)
 {
-    struct tsr_name *name = tsr_names_intern(&load->names, word);
+    struct tsr_ptx_name *name = tsr_names_intern(&load->names, word);
     if (!name)
         tsr_load_memory(load);
     return name;

@@ -22,7 +22,7 @@ struct tsr_shared_use { /* a constant register that holds an address in shared m
 
 /* A function as long as the module is being loaded; index = position in tsr_code.functions. */
 struct tsr_function_load {
-    struct tsr_name *name;
+    struct tsr_ptx_name *name;
     struct tsr_signature signature;
     bool entry, visible, defined, address_taken, calls_indirect, alias;
     bool uses_barriers;
@@ -41,9 +41,9 @@ struct tsr_call_line { /* a direct call, completed when all functions are known 
 };
 
 struct tsr_scope {
-    struct tsr_symbol *symbols; /* newest first */
-    uint32_t id;                /* number of the scope in the function */
-    uint32_t area_top;          /* bytes of areas in use by this scope and its outer ones */
+    struct tsr_ptx_symbol *symbols; /* newest first */
+    uint32_t id;                    /* number of the scope in the function */
+    uint32_t area_top;              /* bytes of areas in use by this scope and its outer ones */
 };
 
 struct tsr_load {
@@ -51,11 +51,11 @@ struct tsr_load {
     CUresult result;
     struct tsr_ptx_error *error;
     const struct tsr_device_desc *device;
-    struct tsr_code *code;
+    struct tsr_ptx_code *code;
     struct tsr_arena *keep;   /* lives as long as the code */
     struct tsr_arena module;  /* until the load ends */
     struct tsr_arena scratch; /* until the function ends */
-    struct tsr_text text;
+    struct tsr_ptx_text text;
     struct tsr_names names, opcodes;
 
     struct tsr_scope scopes[TSR_SCOPE_MAX];
@@ -96,6 +96,6 @@ void *tsr_load_alloc(struct tsr_load *load, struct tsr_arena *arena, size_t byte
             tsr_load_memory(load);                                                                                             \
     } while (0)
 
-struct tsr_name *tsr_load_intern(struct tsr_load *load, struct tsr_word word);
+struct tsr_ptx_name *tsr_load_intern(struct tsr_load *load, struct tsr_word word);
 
 #endif

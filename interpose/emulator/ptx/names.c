@@ -25,11 +25,11 @@ static uint32_t hash_word(struct tsr_word word)
 static bool grow(struct tsr_names *names)
 {
     uint32_t size = names->buckets ? (names->mask + 1) * 2 : 1024;
-    struct tsr_name **buckets = calloc(size, sizeof(struct tsr_name *));
+    struct tsr_ptx_name **buckets = calloc(size, sizeof(struct tsr_ptx_name *));
     if (!buckets)
         return false;
     for (uint32_t i = 0; names->buckets && i <= names->mask; i++)
-        for (struct tsr_name *name = names->buckets[i], *next; name; name = next) {
+        for (struct tsr_ptx_name *name = names->buckets[i], *next; name; name = next) {
             next = name->next;
             name->next = buckets[name->hash & (size - 1)];
             buckets[name->hash & (size - 1)] = name;
@@ -40,16 +40,16 @@ static bool grow(struct tsr_names *names)
     return true;
 }
 
-struct tsr_name *tsr_names_intern(struct tsr_names *names, struct tsr_word word)
+struct tsr_ptx_name *tsr_names_intern(struct tsr_names *names, struct tsr_word word)
 {
     uint32_t hash = hash_word(word);
     if (names->buckets)
-        for (struct tsr_name *name = names->buckets[hash & names->mask]; name; name = name->next)
+        for (struct tsr_ptx_name *name = names->buckets[hash & names->mask]; name; name = name->next)
             if (name->hash == hash && name->length == word.length && memcmp(name->text, word.text, word.length) == 0)
                 return name;
     if ((!names->buckets || names->count > names->mask) && !grow(names))
         return NULL;
-    struct tsr_name *name = tsr_arena_alloc(names->arena, sizeof *name + word.length + 1, sizeof(void *));
+    struct tsr_ptx_name *name = tsr_arena_alloc(names->arena, sizeof *name + word.length + 1, sizeof(void *));
     if (!name)
         return NULL;
     char *text = (char *)(name + 1);

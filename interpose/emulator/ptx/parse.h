@@ -47,7 +47,7 @@ void tsr_parse_variables(struct tsr_load *load, enum tsr_space_kind space, struc
 
 /* parse_function.c */
 void tsr_parse_function(struct tsr_load *load, bool entry, struct tsr_linkage linkage);
-uint32_t tsr_parse_function_index(struct tsr_load *load, struct tsr_name *name); /* creates it when unknown */
+uint32_t tsr_parse_function_index(struct tsr_load *load, struct tsr_ptx_name *name); /* creates it when unknown */
 
 /* Helpers on the text. */
 static inline char tsr_parse_peek(struct tsr_load *load)
@@ -63,7 +63,7 @@ static inline bool tsr_parse_take(struct tsr_load *load, char c)
     return true;
 }
 void tsr_parse_require(struct tsr_load *load, char c);
-struct tsr_name *tsr_parse_name(struct tsr_load *load, const char *what);
+struct tsr_ptx_name *tsr_parse_name(struct tsr_load *load, const char *what);
 /* After a '.': the directive's word. Empty when there is no '.'. */
 struct tsr_word tsr_parse_directive(struct tsr_load *load);
 /* Directives that mean nothing here: .loc .file .section .pragma. False when it is another one. */

@@ -112,7 +112,7 @@ void tsr_parse_registers(struct tsr_load *load)
     if (spec.width && spec.type == TSR_T_PRED)
         tsr_load_expected(load, "a vector of numbers");
     do {
-        struct tsr_name *name = tsr_parse_name(load, "a register name");
+        struct tsr_ptx_name *name = tsr_parse_name(load, "a register name");
         if (tsr_parse_take(load, '<')) {
             tsr_text_skip(&load->text);
             uint64_t count = tsr_text_number(&load->text).bits;
@@ -122,7 +122,7 @@ void tsr_parse_registers(struct tsr_load *load)
             tsr_scope_declare_range(load, name, spec.type, spec.width, (uint32_t)count);
             continue;
         }
-        struct tsr_symbol *symbol = tsr_scope_declare(load, name, spec.width ? TSR_SYMBOL_VECTOR : TSR_SYMBOL_REGISTER);
+        struct tsr_ptx_symbol *symbol = tsr_scope_declare(load, name, spec.width ? TSR_SYMBOL_VECTOR : TSR_SYMBOL_REGISTER);
         symbol->type = spec.type;
         symbol->width = spec.width;
         symbol->id = tsr_register_new(load, spec.type);
@@ -159,11 +159,11 @@ static void add_reloc(struct tsr_load *load, struct initialiser *init, struct ts
 static struct tsr_reloc parse_address_of(struct tsr_load *load)
 {
     struct tsr_reloc reloc = {0};
-    struct tsr_name *name = tsr_parse_name(load, "a constant or a variable");
+    struct tsr_ptx_name *name = tsr_parse_name(load, "a constant or a variable");
     bool generic = tsr_word_is((struct tsr_word){name->text, name->length}, "generic") && tsr_parse_take(load, '(');
     if (generic)
         name = tsr_parse_name(load, "a variable");
-    const struct tsr_symbol *symbol = tsr_scope_find(load, name);
+    const struct tsr_ptx_symbol *symbol = tsr_scope_find(load, name);
     if (generic && tsr_parse_peek(load) == '+')
         reloc.addend = (int64_t)tsr_parse_expression(load).bits;
     if (generic)
@@ -290,7 +290,7 @@ static void parse_braces(struct tsr_load *load, struct initialiser *init, const 
 /* .type name[n] = {...}: the size of an unsized array is that of its initialiser. */
 static uint64_t count_elements(struct tsr_load *load)
 {
-    struct tsr_text before = load->text;
+    struct tsr_ptx_text before = load->text;
     uint64_t commas = 0;
     for (unsigned parentheses = 0; load->text.at < load->text.end && *load->text.at != ';'; load->text.at++) {
         parentheses += *load->text.at == '(';
@@ -320,9 +320,9 @@ static void parse_initialiser(struct tsr_load *load, struct tsr_variable *variab
     variable->reloc_count = init.reloc_count;
 }
 
-static void declare_module_variable(struct tsr_load *load, struct tsr_name *name, struct tsr_variable variable)
+static void declare_module_variable(struct tsr_load *load, struct tsr_ptx_name *name, struct tsr_variable variable)
 {
-    struct tsr_symbol *known = load->depth ? NULL : name->symbol;
+    struct tsr_ptx_symbol *known = load->depth ? NULL : name->symbol;
     if (known && known->kind != TSR_SYMBOL_VARIABLE)
         tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, 1, "'%s' is already declared as something else",
                       name->text);
@@ -334,15 +334,15 @@ static void declare_module_variable(struct tsr_load *load, struct tsr_name *name
             *old = variable;
         return;
     }
-    struct tsr_symbol *symbol = tsr_scope_declare(load, name, TSR_SYMBOL_VARIABLE);
+    struct tsr_ptx_symbol *symbol = tsr_scope_declare(load, name, TSR_SYMBOL_VARIABLE);
     symbol->id = (uint32_t)load->variables.count;
     tsr_load_push(load, &load->variables, variable);
 }
 
-static void declare_in_function(struct tsr_load *load, struct tsr_name *name, enum tsr_space_kind space, uint64_t bytes,
+static void declare_in_function(struct tsr_load *load, struct tsr_ptx_name *name, enum tsr_space_kind space, uint64_t bytes,
                                 uint64_t align)
 {
-    struct tsr_symbol *symbol;
+    struct tsr_ptx_symbol *symbol;
     if (space == TSR_SPACE_LOCAL) {
         symbol = tsr_scope_declare(load, name, TSR_SYMBOL_LOCAL);
         load->local_bytes = (load->local_bytes + align - 1) & ~(align - 1);
@@ -359,7 +359,7 @@ static void declare_in_function(struct tsr_load *load, struct tsr_name *name, en
     symbol->bytes = bytes;
 }
 
-static void declare_shared(struct tsr_load *load, struct tsr_name *name, uint64_t bytes, uint64_t align, bool dynamic)
+static void declare_shared(struct tsr_load *load, struct tsr_ptx_name *name, uint64_t bytes, uint64_t align, bool dynamic)
 {
     if (load->depth == 0 && name->symbol && name->symbol->kind == TSR_SYMBOL_SHARED) {
         struct tsr_shared *known = &load->shared.data[name->symbol->id];
@@ -369,7 +369,7 @@ static void declare_shared(struct tsr_load *load, struct tsr_name *name, uint64_
     }
     if (bytes > 1u << 28)
         tsr_load_expected(load, "at most 256 MiB of shared memory");
-    struct tsr_symbol *symbol = tsr_scope_declare(load, name, TSR_SYMBOL_SHARED);
+    struct tsr_ptx_symbol *symbol = tsr_scope_declare(load, name, TSR_SYMBOL_SHARED);
     symbol->id = (uint32_t)load->shared.count;
     symbol->bytes = bytes;
     tsr_load_push(load, &load->shared, (struct tsr_shared){.bytes = bytes, .align = align, .dynamic = dynamic});
@@ -381,7 +381,7 @@ void tsr_parse_variables(struct tsr_load *load, enum tsr_space_kind space, struc
     if (spec.type == TSR_T_PRED)
         tsr_load_expected(load, "a type that can be stored");
     do {
-        struct tsr_name *name = tsr_parse_name(load, "a variable name");
+        struct tsr_ptx_name *name = tsr_parse_name(load, "a variable name");
         struct tsr_dimensions dimensions = tsr_parse_dimensions(load);
         uint64_t element = (uint64_t)tsr_type_bytes[spec.type] * (spec.width ? spec.width : 1);
         struct tsr_variable variable = {.name = name->text,

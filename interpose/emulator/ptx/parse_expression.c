@@ -78,7 +78,7 @@ static struct tsr_number parse_unary(struct tsr_load *load, unsigned nesting)
     }
     struct tsr_number number = tsr_text_number(&load->text);
     if (number.kind == TSR_NUMBER_NONE) {
-        struct tsr_text before = load->text;
+        struct tsr_ptx_text before = load->text;
         if (tsr_word_is(tsr_text_word(&load->text), "WARP_SZ"))
             return integer(32, false);
         load->text = before;
@@ -168,7 +168,7 @@ static struct tsr_number parse_binary(struct tsr_load *load, unsigned precedence
 
 struct tsr_number tsr_parse_expression(struct tsr_load *load)
 {
-    struct tsr_text before = load->text; /* nearly always one literal */
+    struct tsr_ptx_text before = load->text; /* nearly always one literal */
     bool negative = *load->text.at == '-';
     load->text.at += negative;
     struct tsr_number number = tsr_text_number(&load->text);

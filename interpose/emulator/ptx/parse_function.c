@@ -19,7 +19,7 @@ static void parse_formal(struct tsr_load *load, struct tsr_formal *formal)
     if (!formal->is_register && !same_text(word, "param"))
         tsr_load_expected(load, ".param");
     struct tsr_type_spec spec = tsr_parse_type(load);
-    struct tsr_name *name = tsr_parse_name(load, "a parameter name");
+    struct tsr_ptx_name *name = tsr_parse_name(load, "a parameter name");
     struct tsr_dimensions dimensions = tsr_parse_dimensions(load);
     uint64_t element = tsr_type_bytes[spec.type] ? tsr_type_bytes[spec.type] : 1;
     uint64_t bytes = dimensions.unsized ? 0 : dimensions.count * element * (spec.width ? spec.width : 1);
@@ -73,9 +73,9 @@ static void lay_out_params(struct tsr_load *load, struct tsr_signature *signatur
     signature->param_bytes = (uint32_t)offset;
 }
 
-uint32_t tsr_parse_function_index(struct tsr_load *load, struct tsr_name *name)
+uint32_t tsr_parse_function_index(struct tsr_load *load, struct tsr_ptx_name *name)
 {
-    struct tsr_symbol *symbol = name->symbol;
+    struct tsr_ptx_symbol *symbol = name->symbol;
     while (symbol && symbol->depth)
         symbol = symbol->shadowed;
     if (symbol && symbol->kind != TSR_SYMBOL_FUNCTION)
@@ -141,7 +141,7 @@ static void parse_tuning(struct tsr_load *load, struct tsr_tuning *tuning, struc
 }
 
 /* name: .callprototype (...) _ (...), .branchtargets a, b; .calltargets f, g; */
-static void parse_named_list(struct tsr_load *load, struct tsr_name *name, struct tsr_word directive)
+static void parse_named_list(struct tsr_load *load, struct tsr_ptx_name *name, struct tsr_word directive)
 {
     if (same_text(directive, "callprototype")) {
         struct tsr_signature *signature = tsr_load_new(load, &load->module, struct tsr_signature, 1);
@@ -158,17 +158,17 @@ static void parse_named_list(struct tsr_load *load, struct tsr_name *name, struc
         if (!branch && !same_text(directive, "calltargets"))
             tsr_load_expected(load, ".callprototype, .branchtargets or .calltargets");
         uint32_t capacity = 16, count = 0;
-        struct tsr_name **targets = tsr_load_new(load, &load->scratch, struct tsr_name *, capacity);
+        struct tsr_ptx_name **targets = tsr_load_new(load, &load->scratch, struct tsr_ptx_name *, capacity);
         do {
             if (count == capacity) {
-                struct tsr_name **more = tsr_load_new(load, &load->scratch, struct tsr_name *, capacity * 2);
+                struct tsr_ptx_name **more = tsr_load_new(load, &load->scratch, struct tsr_ptx_name *, capacity * 2);
                 memcpy(more, targets, sizeof *more * count);
                 targets = more;
                 capacity *= 2;
             }
             targets[count++] = tsr_parse_name(load, "a label or function");
         } while (tsr_parse_take(load, ','));
-        struct tsr_symbol *symbol = tsr_scope_declare(load, name, TSR_SYMBOL_TARGETS);
+        struct tsr_ptx_symbol *symbol = tsr_scope_declare(load, name, TSR_SYMBOL_TARGETS);
         symbol->count = count;
         symbol->targets = targets;
         symbol->id = load->scopes[load->depth].id;
@@ -209,8 +209,8 @@ static void parse_body_directive(struct tsr_load *load)
 static uint32_t parse_guard(struct tsr_load *load, bool *negated)
 {
     *negated = tsr_parse_take(load, '!');
-    struct tsr_name *name = tsr_parse_name(load, "a predicate");
-    const struct tsr_symbol *symbol = tsr_scope_find(load, name);
+    struct tsr_ptx_name *name = tsr_parse_name(load, "a predicate");
+    const struct tsr_ptx_symbol *symbol = tsr_scope_find(load, name);
     if (!symbol || symbol->kind != TSR_SYMBOL_REGISTER || symbol->type != TSR_T_PRED)
         tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, tsr_text_column(&load->text, load->text.at) - name->length,
                       "'%s' is not a predicate register", name->text);
@@ -235,8 +235,8 @@ static void parse_instruction_or_label(struct tsr_load *load)
         tsr_text_skip(&load->text);
         if (guard == TSR_NO_REG && load->text.at[0] == ':' && load->text.at[1] != ':') {
             load->text.at++;
-            struct tsr_name *name = tsr_load_intern(load, word);
-            struct tsr_text after = load->text;
+            struct tsr_ptx_name *name = tsr_load_intern(load, word);
+            struct tsr_ptx_text after = load->text;
             struct tsr_word directive = {0};
             if (tsr_parse_peek(load) == '.')
                 directive = tsr_parse_directive(load);
@@ -290,13 +290,13 @@ static void declare_formals(struct tsr_load *load, struct tsr_formal *formals, u
         if (formal->is_register) {
             if (entry || formal->type == TSR_T_PRED || formal->type == TSR_T_B128)
                 tsr_load_expected(load, "parameters in .param space");
-            struct tsr_symbol *symbol = tsr_scope_declare(load, formal->name, TSR_SYMBOL_REGISTER);
+            struct tsr_ptx_symbol *symbol = tsr_scope_declare(load, formal->name, TSR_SYMBOL_REGISTER);
             symbol->type = formal->type;
             symbol->id = formal->reg = tsr_register_new(load, formal->type);
             tsr_area_new(load, formal->param.bytes);
             continue;
         }
-        struct tsr_symbol *symbol = tsr_scope_declare(load, formal->name, entry ? TSR_SYMBOL_PARAM : TSR_SYMBOL_AREA);
+        struct tsr_ptx_symbol *symbol = tsr_scope_declare(load, formal->name, entry ? TSR_SYMBOL_PARAM : TSR_SYMBOL_AREA);
         symbol->bytes = formal->param.bytes;
         symbol->offset = formal->param.offset;
         if (!entry)
@@ -330,7 +330,7 @@ void tsr_parse_function(struct tsr_load *load, bool entry, struct tsr_linkage li
     uint32_t line = load->text.line;
     if (tsr_parse_peek(load) == '(')
         parse_formals(load, &signature.results, &signature.result_count);
-    struct tsr_name *name = tsr_parse_name(load, "a function name");
+    struct tsr_ptx_name *name = tsr_parse_name(load, "a function name");
     if (tsr_parse_peek(load) == '(')
         parse_formals(load, &signature.params, &signature.param_count);
     lay_out_params(load, &signature);

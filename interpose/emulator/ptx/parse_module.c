@@ -10,7 +10,7 @@ void tsr_parse_require(struct tsr_load *load, char c)
         tsr_load_expected(load, (char[]){'\'', c, '\'', 0});
 }
 
-struct tsr_name *tsr_parse_name(struct tsr_load *load, const char *what)
+struct tsr_ptx_name *tsr_parse_name(struct tsr_load *load, const char *what)
 {
     tsr_text_skip(&load->text);
     struct tsr_word word = tsr_text_word(&load->text);
@@ -112,9 +112,9 @@ static void parse_target(struct tsr_load *load)
 
 static void parse_alias(struct tsr_load *load)
 {
-    struct tsr_name *name = tsr_parse_name(load, "a function name");
+    struct tsr_ptx_name *name = tsr_parse_name(load, "a function name");
     tsr_parse_require(load, ',');
-    struct tsr_name *target = tsr_parse_name(load, "a function name");
+    struct tsr_ptx_name *target = tsr_parse_name(load, "a function name");
     tsr_parse_require(load, ';');
     uint32_t of = tsr_parse_function_index(load, target), index = tsr_parse_function_index(load, name);
     struct tsr_function_load *function = &load->functions.data[index];

@@ -29,7 +29,7 @@ static void parse_elements(struct tsr_load *load, struct tsr_operand *out, char 
     out->count = count;
 }
 
-static void expand_vector(struct tsr_load *load, struct tsr_operand *out, const struct tsr_symbol *symbol)
+static void expand_vector(struct tsr_load *load, struct tsr_operand *out, const struct tsr_ptx_symbol *symbol)
 {
     out->kind = TSR_OPERAND_VECTOR;
     out->count = symbol->width;
@@ -74,7 +74,7 @@ static void parse_word_operand(struct tsr_load *load, struct tsr_operand *out)
         out->kind = TSR_OPERAND_SINK;
         return;
     }
-    struct tsr_symbol *symbol = tsr_scope_find_word(load, word, &out->name, &out->id);
+    struct tsr_ptx_symbol *symbol = tsr_scope_find_word(load, word, &out->name, &out->id);
     if (out->id != TSR_NO_REG) {
         out->kind = TSR_OPERAND_REGISTER;
         return;
@@ -137,7 +137,7 @@ static void parse_operand(struct tsr_load *load, struct tsr_operand *out, unsign
         return;
     }
     if (c == '!') {
-        struct tsr_text before = load->text;
+        struct tsr_ptx_text before = load->text;
         load->text.at++;
         if (tsr_char_is(tsr_parse_peek(load), TSR_CHAR_START)) {
             out->inverted = true;

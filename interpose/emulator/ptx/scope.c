@@ -20,7 +20,7 @@ void tsr_scope_open(struct tsr_load *load)
 void tsr_scope_close(struct tsr_load *load)
 {
     struct tsr_scope *scope = &load->scopes[load->depth--];
-    for (struct tsr_symbol *symbol = scope->symbols; symbol; symbol = symbol->declared_before) {
+    for (struct tsr_ptx_symbol *symbol = scope->symbols; symbol; symbol = symbol->declared_before) {
         if (!symbol->name)
             continue;
         if (symbol->kind == TSR_SYMBOL_RANGE)
@@ -42,16 +42,16 @@ static uint32_t digits_at_end(const char *text, uint32_t length)
 }
 
 /* %r1 or %r1<5> beside %r<10>: the quick way of tsr_scope_find_word would not see which one is meant. */
-static void note_digits(struct tsr_load *load, const struct tsr_name *name)
+static void note_digits(struct tsr_load *load, const struct tsr_ptx_name *name)
 {
     uint32_t digits = digits_at_end(name->text, name->length);
     if (digits && digits < name->length)
         tsr_load_intern(load, (struct tsr_word){name->text, name->length - digits})->ambiguous = true;
 }
 
-struct tsr_symbol *tsr_scope_declare(struct tsr_load *load, struct tsr_name *name, enum tsr_symbol_kind kind)
+struct tsr_ptx_symbol *tsr_scope_declare(struct tsr_load *load, struct tsr_ptx_name *name, enum tsr_symbol_kind kind)
 {
-    struct tsr_symbol *symbol = tsr_load_new(load, load->depth ? &load->scratch : &load->module, struct tsr_symbol, 1);
+    struct tsr_ptx_symbol *symbol = tsr_load_new(load, load->depth ? &load->scratch : &load->module, struct tsr_ptx_symbol, 1);
     struct tsr_scope *scope = &load->scopes[load->depth];
     symbol->kind = kind;
     symbol->depth = load->depth;
@@ -60,7 +60,7 @@ struct tsr_symbol *tsr_scope_declare(struct tsr_load *load, struct tsr_name *nam
     scope->symbols = symbol;
     if (name) {
         note_digits(load, name);
-        struct tsr_symbol **slot = kind == TSR_SYMBOL_RANGE ? &name->range : &name->symbol;
+        struct tsr_ptx_symbol **slot = kind == TSR_SYMBOL_RANGE ? &name->range : &name->symbol;
         symbol->shadowed = *slot;
         *slot = symbol;
     }
@@ -93,14 +93,14 @@ uint32_t tsr_area_new(struct tsr_load *load, uint32_t bytes)
 /* A register made from a range declaration; it is found again through its name. */
 struct tsr_member {
     struct tsr_member *older;
-    const struct tsr_symbol *range;
-    struct tsr_symbol symbol;
+    const struct tsr_ptx_symbol *range;
+    struct tsr_ptx_symbol symbol;
 };
 
 /* The innermost range that has this register. */
-static struct tsr_symbol *range_of(struct tsr_load *load, const struct tsr_name *name, uint32_t *index)
+static struct tsr_ptx_symbol *range_of(struct tsr_load *load, const struct tsr_ptx_name *name, uint32_t *index)
 {
-    struct tsr_symbol *best = NULL;
+    struct tsr_ptx_symbol *best = NULL;
     uint64_t number = 0, weight = 1;
     for (uint32_t digits = 1; digits <= RANGE_DIGITS && digits < name->length; digits++, weight *= 10) {
         char c = name->text[name->length - digits];
@@ -109,7 +109,7 @@ static struct tsr_symbol *range_of(struct tsr_load *load, const struct tsr_name 
         number += weight * (uint64_t)(c - '0');
         if (c == '0' && digits > 1)
             continue;
-        struct tsr_name *prefix = tsr_load_intern(load, (struct tsr_word){name->text, name->length - digits});
+        struct tsr_ptx_name *prefix = tsr_load_intern(load, (struct tsr_word){name->text, name->length - digits});
         if (prefix->range && number < prefix->range->count && (!best || prefix->range->depth > best->depth)) {
             best = prefix->range;
             *index = (uint32_t)number;
@@ -118,7 +118,7 @@ static struct tsr_symbol *range_of(struct tsr_load *load, const struct tsr_name 
     return best;
 }
 
-static void own_name(struct tsr_load *load, struct tsr_name *name)
+static void own_name(struct tsr_load *load, struct tsr_ptx_name *name)
 {
     if (name->function == load->function_number)
         return;
@@ -127,7 +127,7 @@ static void own_name(struct tsr_load *load, struct tsr_name *name)
     name->members = NULL;
 }
 
-static uint32_t member_id(struct tsr_load *load, const struct tsr_symbol *range, uint32_t index)
+static uint32_t member_id(struct tsr_load *load, const struct tsr_ptx_symbol *range, uint32_t index)
 {
     if (!range->members)
         return tsr_register_new(load, range->type);
@@ -136,8 +136,8 @@ static uint32_t member_id(struct tsr_load *load, const struct tsr_symbol *range,
     return range->members[index] - 1;
 }
 
-static struct tsr_symbol *member_of(struct tsr_load *load, struct tsr_name *name, const struct tsr_symbol *range,
-                                    uint32_t index)
+static struct tsr_ptx_symbol *member_of(struct tsr_load *load, struct tsr_ptx_name *name, const struct tsr_ptx_symbol *range,
+                                        uint32_t index)
 {
     own_name(load, name);
     for (struct tsr_member *member = name->members; member; member = member->older)
@@ -147,7 +147,7 @@ static struct tsr_symbol *member_of(struct tsr_load *load, struct tsr_name *name
     member->range = range;
     member->older = name->members;
     name->members = member;
-    struct tsr_symbol *symbol = &member->symbol;
+    struct tsr_ptx_symbol *symbol = &member->symbol;
     symbol->kind = range->width ? TSR_SYMBOL_VECTOR : TSR_SYMBOL_REGISTER;
     symbol->type = range->type;
     symbol->width = range->width;
@@ -158,13 +158,13 @@ static struct tsr_symbol *member_of(struct tsr_load *load, struct tsr_name *name
     return symbol;
 }
 
-struct tsr_symbol *tsr_scope_find(struct tsr_load *load, struct tsr_name *name)
+struct tsr_ptx_symbol *tsr_scope_find(struct tsr_load *load, struct tsr_ptx_name *name)
 {
     if (name->generation == load->generation)
         return name->resolved;
-    struct tsr_symbol *found = name->symbol;
+    struct tsr_ptx_symbol *found = name->symbol;
     uint32_t index = 0;
-    const struct tsr_symbol *range = range_of(load, name, &index);
+    const struct tsr_ptx_symbol *range = range_of(load, name, &index);
     if (range && (!found || range->depth > found->depth))
         found = member_of(load, name, range, index);
     name->resolved = found;
@@ -172,9 +172,9 @@ struct tsr_symbol *tsr_scope_find(struct tsr_load *load, struct tsr_name *name)
     return found;
 }
 
-void tsr_scope_declare_range(struct tsr_load *load, struct tsr_name *name, uint8_t type, uint8_t width, uint32_t count)
+void tsr_scope_declare_range(struct tsr_load *load, struct tsr_ptx_name *name, uint8_t type, uint8_t width, uint32_t count)
 {
-    struct tsr_symbol *range = tsr_scope_declare(load, name, TSR_SYMBOL_RANGE);
+    struct tsr_ptx_symbol *range = tsr_scope_declare(load, name, TSR_SYMBOL_RANGE);
     range->type = type;
     range->width = width;
     range->count = count;
@@ -185,15 +185,15 @@ void tsr_scope_declare_range(struct tsr_load *load, struct tsr_name *name, uint8
     range->members = tsr_load_new(load, &load->scratch, uint32_t, count);
 }
 
-struct tsr_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word word, struct tsr_name **name,
-                                       uint32_t *register_id)
+struct tsr_ptx_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word word, struct tsr_ptx_name **name,
+                                           uint32_t *register_id)
 {
     uint32_t digits = digits_at_end(word.text, word.length), number = 0;
     const char *first = word.text + word.length - digits;
     *register_id = TSR_NO_REG;
     if (digits && digits <= RANGE_DIGITS && digits < word.length && (*first != '0' || digits == 1)) {
-        const struct tsr_name *prefix = tsr_load_intern(load, (struct tsr_word){word.text, word.length - digits});
-        const struct tsr_symbol *range = prefix->range;
+        const struct tsr_ptx_name *prefix = tsr_load_intern(load, (struct tsr_word){word.text, word.length - digits});
+        const struct tsr_ptx_symbol *range = prefix->range;
         for (uint32_t i = 0; i < digits; i++)
             number = number * 10 + (uint32_t)(first[i] - '0');
         if (range && range->members && !prefix->ambiguous && number < range->count) {
@@ -205,7 +205,7 @@ struct tsr_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word wo
     return tsr_scope_find(load, *name);
 }
 
-void tsr_label_define(struct tsr_load *load, struct tsr_name *name)
+void tsr_label_define(struct tsr_load *load, struct tsr_ptx_name *name)
 {
     own_name(load, name);
     uint32_t scope = load->scopes[load->depth].id;
@@ -224,7 +224,7 @@ void tsr_label_define(struct tsr_load *load, struct tsr_name *name)
     tsr_load_push(load, &load->labels, label);
 }
 
-struct tsr_label *tsr_label_find(struct tsr_load *load, const struct tsr_name *name, uint32_t scope)
+struct tsr_label *tsr_label_find(struct tsr_load *load, const struct tsr_ptx_name *name, uint32_t scope)
 {
     if (name->function != load->function_number)
         return NULL;

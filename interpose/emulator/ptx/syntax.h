@@ -25,24 +25,24 @@ enum tsr_symbol_kind {
     TSR_SYMBOL_TARGETS,   /* .branchtargets, .calltargets */
 };
 
-struct tsr_symbol {
+struct tsr_ptx_symbol {
     enum tsr_symbol_kind kind;
     uint8_t type;   /* enum tsr_type of one element */
     uint8_t width;  /* VECTOR: elements */
     uint32_t depth; /* of the scope it was declared in; 0: module */
     uint32_t id, count;
     uint64_t offset, bytes;
-    uint32_t ids[4];                        /* VECTOR */
-    uint32_t *members;                      /* RANGE: registers made, id + 1; NULL for large ranges, see scope.c */
-    const struct tsr_signature *signature;  /* PROTOTYPE */
-    struct tsr_name *name, *const *targets; /* TARGETS: count of them */
-    struct tsr_symbol *shadowed;            /* what name->symbol or name->range was before */
-    struct tsr_symbol *declared_before;     /* in the same scope */
+    uint32_t ids[4];                            /* VECTOR */
+    uint32_t *members;                          /* RANGE: registers made, id + 1; NULL for large ranges, see scope.c */
+    const struct tsr_signature *signature;      /* PROTOTYPE */
+    struct tsr_ptx_name *name, *const *targets; /* TARGETS: count of them */
+    struct tsr_ptx_symbol *shadowed;            /* what name->symbol or name->range was before */
+    struct tsr_ptx_symbol *declared_before;     /* in the same scope */
 };
 
 /* Parameters and results of a function or prototype. */
 struct tsr_formal {
-    struct tsr_name *name; /* NULL for `_` */
+    struct tsr_ptx_name *name; /* NULL for `_` */
     uint8_t type;
     bool is_register;       /* .reg instead of .param */
     uint32_t reg;           /* while the function is being decoded: that register */
@@ -75,14 +75,14 @@ struct tsr_operand {
     uint32_t id;
     struct tsr_number number;
     int64_t displacement;
-    struct tsr_symbol *symbol;
-    struct tsr_name *name;
+    struct tsr_ptx_symbol *symbol;
+    struct tsr_ptx_name *name;
     struct tsr_operand *elements; /* of VECTOR, ADDRESS, LIST; ADDRESS: the base, then anything after a comma */
     struct tsr_operand *second;   /* q of p|q */
 };
 
 struct tsr_statement {
-    struct tsr_name *opcode;
+    struct tsr_ptx_name *opcode;
     uint32_t line, column;
     uint32_t guard; /* virtual register or TSR_NO_REG */
     bool guard_not;
@@ -93,7 +93,7 @@ struct tsr_statement {
 
 struct tsr_label {
     struct tsr_label *older; /* same name */
-    struct tsr_name *name;
+    struct tsr_ptx_name *name;
     uint32_t scope;
     uint32_t statement; /* index of the statement that follows */
     uint32_t line;

@@ -23,13 +23,13 @@ const uint8_t tsr_char_class[256] = {
 #undef L
 #undef D
 
-static void new_line(struct tsr_text *text)
+static void new_line(struct tsr_ptx_text *text)
 {
     text->line++;
     text->line_begin = text->at + 1;
 }
 
-static void skip_block_comment(struct tsr_text *text)
+static void skip_block_comment(struct tsr_ptx_text *text)
 {
     for (text->at += 2; text->at < text->end; text->at++) {
         if (text->at[0] == '*' && text->at[1] == '/') {
@@ -41,7 +41,7 @@ static void skip_block_comment(struct tsr_text *text)
     }
 }
 
-void tsr_text_skip_comments(struct tsr_text *text)
+void tsr_text_skip_comments(struct tsr_ptx_text *text)
 {
     for (;; text->at++) {
         if (*text->at == '\n') {
@@ -58,7 +58,7 @@ void tsr_text_skip_comments(struct tsr_text *text)
     }
 }
 
-void tsr_text_skip_line(struct tsr_text *text)
+void tsr_text_skip_line(struct tsr_ptx_text *text)
 {
     const char *end = memchr(text->at, '\n', (size_t)(text->end - text->at));
     text->at = end ? end : text->end;
@@ -73,7 +73,7 @@ static int digit_value(char c)
 }
 
 /* Digits of one base; false when there is none or the value needs more than 64 bits. */
-static bool read_digits(struct tsr_text *text, unsigned base, uint64_t *value)
+static bool read_digits(struct tsr_ptx_text *text, unsigned base, uint64_t *value)
 {
     const char *begin = text->at;
     uint64_t sum = 0;
@@ -84,7 +84,7 @@ static bool read_digits(struct tsr_text *text, unsigned base, uint64_t *value)
     return text->at > begin;
 }
 
-static struct tsr_number read_pattern(struct tsr_text *text, unsigned digits, enum tsr_number_kind kind)
+static struct tsr_number read_pattern(struct tsr_ptx_text *text, unsigned digits, enum tsr_number_kind kind)
 {
     struct tsr_number number = {kind, 0};
     text->at += 2;
@@ -95,7 +95,7 @@ static struct tsr_number read_pattern(struct tsr_text *text, unsigned digits, en
 }
 
 /* Decimal floating point is rare in PTX: exact for what a double product or quotient by a power of ten gives. */
-static struct tsr_number read_decimal_float(struct tsr_text *text)
+static struct tsr_number read_decimal_float(struct tsr_ptx_text *text)
 {
     long double value = 0;
     int exponent = 0, given = 0, sign = 1;
@@ -128,7 +128,7 @@ static bool is_decimal_float(const char *at)
     return *at == '.' || *at == 'e' || *at == 'E';
 }
 
-struct tsr_number tsr_text_number(struct tsr_text *text)
+struct tsr_number tsr_text_number(struct tsr_ptx_text *text)
 {
     struct tsr_number number = {TSR_NUMBER_NONE, 0};
     const char *at = text->at;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tsr_text {
+struct tsr_ptx_text {
     const char *at, *end, *line_begin;
     uint32_t line; /* from 1 */
 };
@@ -29,8 +29,8 @@ static inline bool tsr_char_is(char c, unsigned classes)
 }
 
 /* Skips blanks, line ends and both kinds of comments. An unclosed comment reaches to the end. */
-void tsr_text_skip_comments(struct tsr_text *text);
-static inline void tsr_text_skip(struct tsr_text *text)
+void tsr_text_skip_comments(struct tsr_ptx_text *text);
+static inline void tsr_text_skip(struct tsr_ptx_text *text)
 {
     while (*text->at == ' ' || *text->at == '\t')
         text->at++;
@@ -38,15 +38,15 @@ static inline void tsr_text_skip(struct tsr_text *text)
         tsr_text_skip_comments(text);
 }
 /* Up to the next line end, which is not consumed. */
-void tsr_text_skip_line(struct tsr_text *text);
+void tsr_text_skip_line(struct tsr_ptx_text *text);
 
-static inline uint32_t tsr_text_column(const struct tsr_text *text, const char *place)
+static inline uint32_t tsr_text_column(const struct tsr_ptx_text *text, const char *place)
 {
     return place < text->line_begin ? 1 : (uint32_t)(place - text->line_begin) + 1;
 }
 
 /* A word of letters, digits, _ and $ that begins with a letter, _, $ or %; length 0 when there is none. */
-static inline struct tsr_word tsr_text_word(struct tsr_text *text)
+static inline struct tsr_word tsr_text_word(struct tsr_ptx_text *text)
 {
     const char *begin = text->at;
     if (!tsr_char_is(*begin, TSR_CHAR_START))
@@ -72,6 +72,6 @@ struct tsr_number {
     uint64_t bits;
 };
 /* Decimal, 0x, 0b, octal, with U; 0f and 0d patterns; decimal floating point (double). No sign. */
-struct tsr_number tsr_text_number(struct tsr_text *text);
+struct tsr_number tsr_text_number(struct tsr_ptx_text *text);
 
 #endif

@@ -18,17 +18,17 @@ static const struct tsr_bounds *about(uint64_t address)
     return used && !__atomic_load_n(&used->lifted, __ATOMIC_ACQUIRE) ? used : NULL;
 }
 
-struct tsr_part tsr_bounds_part(const struct tsr_range *range, uint64_t address)
+struct tsr_bounds_part tsr_bounds_part(const struct tsr_range *range, uint64_t address)
 {
     const struct tsr_bounds *used = about(address);
     struct tsr_bounds_allocation found;
     if (!used || range->kind != TSR_RANGE_VMM)
-        return (struct tsr_part){range->base, range->bytes};
+        return (struct tsr_bounds_part){range->base, range->bytes};
     if (!tsr_bounds_find(used, address, &found) || address - found.address >= found.granted)
-        return (struct tsr_part){address, 0};
+        return (struct tsr_bounds_part){address, 0};
     uint64_t end = found.address + found.granted, range_end = range->base + range->bytes;
     uint64_t first = found.address > range->base ? found.address : range->base; /* it may lie on several GPUs */
-    return (struct tsr_part){first, (end < range_end ? end : range_end) - first};
+    return (struct tsr_bounds_part){first, (end < range_end ? end : range_end) - first};
 }
 
 /* The first allocation that begins in the pages from this address on. */

@@ -13,10 +13,10 @@
 void tsr_bounds_use(const struct tsr_bounds *table);
 
 /* The part of the range around the address that may be accessed; bytes 0: none. */
-struct tsr_part {
+struct tsr_bounds_part {
     uint64_t base, bytes;
 };
-struct tsr_part tsr_bounds_part(const struct tsr_range *range, uint64_t address);
+struct tsr_bounds_part tsr_bounds_part(const struct tsr_range *range, uint64_t address);
 
 /*
  * For messages, of an address that the table is about: the last allocation that begins at or before it and the first after it, in nearby pages

@@ -27,9 +27,6 @@ enum tsr_range_kind {
     TSR_RANGE_INTERNAL
 };
 
-/* Lines of 128 bytes that the running launch has touched; see exec/cost.h. One byte per line, epoch-stamped. */
-struct tsr_shadow;
-
 struct tsr_range {
     uint64_t base, bytes;        /* bytes: as granted, rounded up to 512 for device memory */
     uint32_t location;           /* device number or TSR_LOCATION_HOST */
@@ -38,7 +35,7 @@ struct tsr_range {
     uint32_t id; /* buffer id (CU_POINTER_ATTRIBUTE_BUFFER_ID is id), never reused */
     uint64_t requested_bytes;
     uint8_t *read_lines,
-        *write_lines; /* one byte per 128 bytes each (rounded up), owned by the space, zero at first; used by exec only */
+        *write_lines; /* which lines of 128 bytes the running launch has touched (exec/lines.h): one byte per line each (rounded up), owned by the space, zero at first; used by exec only */
     void *owner;      /* what the memory part attaches */
 };
 

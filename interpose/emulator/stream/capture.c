@@ -13,10 +13,10 @@ struct tsr_capture {
     CUstreamCaptureMode mode;
     uint64_t id;
     bool invalid, ended;
-    struct tsr_stream *origin;            /* NULL when it has been destroyed */
-    TSR_VEC(struct tsr_stream *) streams; /* that take part */
-    const void *thread;                   /* identity of the thread that began it */
-    struct tsr_capture *next;             /* of all active ones */
+    struct tsr_emulated_stream *origin;            /* NULL when it has been destroyed */
+    TSR_VEC(struct tsr_emulated_stream *) streams; /* that take part */
+    const void *thread;                            /* identity of the thread that began it */
+    struct tsr_capture *next;                      /* of all active ones */
 };
 
 static struct tsr_capture *active; /* atomic; lock to change, and to follow */
@@ -36,7 +36,7 @@ static void put_locked(struct tsr_capture *capture)
     free(capture);
 }
 
-static bool stream_join_locked(struct tsr_stream *stream, struct tsr_capture *capture)
+static bool stream_join_locked(struct tsr_emulated_stream *stream, struct tsr_capture *capture)
 {
     if (!tsr_vec_push(&capture->streams, stream))
         return false;
@@ -45,7 +45,7 @@ static bool stream_join_locked(struct tsr_stream *stream, struct tsr_capture *ca
     return true;
 }
 
-static void stream_leave_locked(struct tsr_stream *stream)
+static void stream_leave_locked(struct tsr_emulated_stream *stream)
 {
     struct tsr_capture *capture = stream->capture;
     for (size_t i = 0; i < capture->streams.count; i++)
@@ -73,7 +73,7 @@ static struct tsr_graph *finish_locked(struct tsr_capture *capture)
     return graph;
 }
 
-CUresult tsr_capture_begin(struct tsr_stream *stream, CUstreamCaptureMode mode, CUgraph graph, const tsr_tips *tips)
+CUresult tsr_capture_begin(struct tsr_emulated_stream *stream, CUstreamCaptureMode mode, CUgraph graph, const tsr_tips *tips)
 {
     if (mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
@@ -129,7 +129,7 @@ static bool joined_locked(struct tsr_capture *capture)
     return true;
 }
 
-CUresult tsr_capture_end(struct tsr_stream *stream, CUgraph *out)
+CUresult tsr_capture_end(struct tsr_emulated_stream *stream, CUgraph *out)
 {
     struct tsr_graph *garbage = NULL;
     CUresult result = CUDA_SUCCESS;
@@ -162,7 +162,7 @@ CUresult tsr_capture_end(struct tsr_stream *stream, CUgraph *out)
     return result;
 }
 
-CUresult tsr_capture_info_locked(struct tsr_stream *stream, struct tsr_capture_info *info)
+CUresult tsr_capture_info_locked(struct tsr_emulated_stream *stream, struct tsr_capture_info *info)
 {
     *info = (struct tsr_capture_info){.status = CU_STREAM_CAPTURE_STATUS_NONE};
     if (!stream->streams)
@@ -171,7 +171,7 @@ CUresult tsr_capture_info_locked(struct tsr_stream *stream, struct tsr_capture_i
     if (!capture) {
         /* Asking must not disturb a capture: told apart from tsr_capture_check_legacy_locked, which invalidates it. */
         if (stream == stream->streams->legacy)
-            for (struct tsr_stream *other = stream->streams->first; other; other = other->next)
+            for (struct tsr_emulated_stream *other = stream->streams->first; other; other = other->next)
                 if (other->capture && !(other->flags & CU_STREAM_NON_BLOCKING))
                     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
         return CUDA_SUCCESS;
@@ -183,7 +183,7 @@ CUresult tsr_capture_info_locked(struct tsr_stream *stream, struct tsr_capture_i
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_capture_tips_set(struct tsr_stream *stream, const tsr_tips *tips, bool replace)
+CUresult tsr_capture_tips_set(struct tsr_emulated_stream *stream, const tsr_tips *tips, bool replace)
 {
     CUresult result = CUDA_SUCCESS;
     tsr_engine_lock();
@@ -210,7 +210,7 @@ CUstreamCaptureMode tsr_capture_mode_exchange(CUstreamCaptureMode mode)
     return before;
 }
 
-CUresult tsr_capture_refuse_locked(struct tsr_stream *stream)
+CUresult tsr_capture_refuse_locked(struct tsr_emulated_stream *stream)
 {
     if (!stream->capture)
         return CUDA_SUCCESS;
@@ -221,13 +221,13 @@ CUresult tsr_capture_refuse_locked(struct tsr_stream *stream)
 CUresult tsr_capture_refuse_all_locked(struct tsr_streams *streams)
 {
     CUresult result = CUDA_SUCCESS;
-    for (struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+    for (struct tsr_emulated_stream *stream = streams->first; stream; stream = stream->next)
         if (stream->capture)
             result = tsr_capture_refuse_locked(stream);
     return result;
 }
 
-CUresult tsr_capture_add_locked(struct tsr_stream *stream, struct tsr_work *work)
+CUresult tsr_capture_add_locked(struct tsr_emulated_stream *stream, struct tsr_work *work)
 {
     struct tsr_capture *capture = stream->capture;
     struct tsr_graph_node *node;
@@ -257,7 +257,7 @@ void tsr_capture_forget_event_locked(struct tsr_event *event)
     tsr_vec_clear(&event->tips);
 }
 
-CUresult tsr_capture_record_locked(struct tsr_stream *stream, struct tsr_event *event)
+CUresult tsr_capture_record_locked(struct tsr_emulated_stream *stream, struct tsr_event *event)
 {
     if (stream->capture->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -269,7 +269,7 @@ CUresult tsr_capture_record_locked(struct tsr_stream *stream, struct tsr_event *
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_capture_wait_locked(struct tsr_stream *stream, struct tsr_event *event)
+CUresult tsr_capture_wait_locked(struct tsr_emulated_stream *stream, struct tsr_event *event)
 {
     struct tsr_capture *capture = stream->capture, *other = event->capture;
     if (capture && capture->invalid)
@@ -304,12 +304,12 @@ CUresult tsr_capture_invalidate_event_locked(struct tsr_event *event)
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-CUresult tsr_capture_check_legacy_locked(struct tsr_stream *stream)
+CUresult tsr_capture_check_legacy_locked(struct tsr_emulated_stream *stream)
 {
     bool found = false;
     if (stream != stream->streams->legacy)
         return CUDA_SUCCESS;
-    for (struct tsr_stream *other = stream->streams->first; other; other = other->next)
+    for (struct tsr_emulated_stream *other = stream->streams->first; other; other = other->next)
         if (other->capture && !(other->flags & CU_STREAM_NON_BLOCKING))
             found = other->capture->invalid = true;
     return found ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
@@ -332,7 +332,7 @@ CUresult tsr_capture_check_unsafe_call(struct tsr_context *context)
     return forbidden ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-void tsr_capture_leave_locked(struct tsr_stream *stream)
+void tsr_capture_leave_locked(struct tsr_emulated_stream *stream)
 {
     struct tsr_capture *capture = stream->capture;
     if (!capture)

@@ -23,28 +23,28 @@ struct tsr_capture_info {
 };
 
 /* graph NULL: a new one. tips: nodes of the graph that the first captured nodes depend on. Errors: ILLEGAL_STATE, STREAM_CAPTURE_UNSUPPORTED, ... */
-CUresult tsr_capture_begin(struct tsr_stream *stream, CUstreamCaptureMode mode, CUgraph graph, const tsr_tips *tips);
+CUresult tsr_capture_begin(struct tsr_emulated_stream *stream, CUstreamCaptureMode mode, CUgraph graph, const tsr_tips *tips);
 /* *out: NULL unless it succeeds. */
-CUresult tsr_capture_end(struct tsr_stream *stream, CUgraph *out);
-CUresult tsr_capture_info_locked(struct tsr_stream *stream, struct tsr_capture_info *info);
-CUresult tsr_capture_tips_set(struct tsr_stream *stream, const tsr_tips *tips, bool replace);
+CUresult tsr_capture_end(struct tsr_emulated_stream *stream, CUgraph *out);
+CUresult tsr_capture_info_locked(struct tsr_emulated_stream *stream, struct tsr_capture_info *info);
+CUresult tsr_capture_tips_set(struct tsr_emulated_stream *stream, const tsr_tips *tips, bool replace);
 CUstreamCaptureMode tsr_capture_mode_exchange(CUstreamCaptureMode mode);
 
 /* The stream captures: *work becomes a node. */
-CUresult tsr_capture_add_locked(struct tsr_stream *stream, struct tsr_work *work);
-CUresult tsr_capture_record_locked(struct tsr_stream *stream, struct tsr_event *event);
+CUresult tsr_capture_add_locked(struct tsr_emulated_stream *stream, struct tsr_work *work);
+CUresult tsr_capture_record_locked(struct tsr_emulated_stream *stream, struct tsr_event *event);
 /* The stream captures, or the event was recorded in a capture. */
-CUresult tsr_capture_wait_locked(struct tsr_stream *stream, struct tsr_event *event);
+CUresult tsr_capture_wait_locked(struct tsr_emulated_stream *stream, struct tsr_event *event);
 /* For calls that a capturing stream does not allow: invalidates its capture. SUCCESS when it does not capture. */
-CUresult tsr_capture_refuse_locked(struct tsr_stream *stream);
+CUresult tsr_capture_refuse_locked(struct tsr_emulated_stream *stream);
 /* The same for calls that are about all streams of a context, of which one captures: invalidates all their captures. */
 CUresult tsr_capture_refuse_all_locked(struct tsr_streams *streams);
 /* The same for the host waiting for an event recorded in a capture: CAPTURED_EVENT. */
 CUresult tsr_capture_invalidate_event_locked(struct tsr_event *event);
 /* STREAM_CAPTURE_IMPLICIT for the legacy stream while a blocking stream of its context captures. */
-CUresult tsr_capture_check_legacy_locked(struct tsr_stream *stream);
+CUresult tsr_capture_check_legacy_locked(struct tsr_emulated_stream *stream);
 
-void tsr_capture_forget_event_locked(struct tsr_event *event); /* it is no longer recorded in a capture */
-void tsr_capture_leave_locked(struct tsr_stream *stream);      /* the stream is destroyed */
+void tsr_capture_forget_event_locked(struct tsr_event *event);     /* it is no longer recorded in a capture */
+void tsr_capture_leave_locked(struct tsr_emulated_stream *stream); /* the stream is destroyed */
 
 #endif

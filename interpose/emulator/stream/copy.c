@@ -76,7 +76,7 @@ static enum coverage cover(const struct tsr_snapshot *snapshot, uint64_t base, u
             *location = range->location;
         else if (range->kind != TSR_RANGE_VMM)
             return FORBIDDEN;
-        struct tsr_part part = tsr_bounds_part(range, at);
+        struct tsr_bounds_part part = tsr_bounds_part(range, at);
         if (!part.bytes)
             return FORBIDDEN;
         at = part.base + part.bytes;

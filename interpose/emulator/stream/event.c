@@ -82,7 +82,7 @@ CUresult tsr_event_destroy(CUevent handle)
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_event_record(struct tsr_event *event, struct tsr_stream *stream, unsigned flags)
+CUresult tsr_event_record(struct tsr_event *event, struct tsr_emulated_stream *stream, unsigned flags)
 {
     struct tsr_work work = tsr_event_work_of(TSR_WORK_RECORD, event, flags);
     struct tsr_item *item;
@@ -112,7 +112,7 @@ CUresult tsr_event_record(struct tsr_event *event, struct tsr_stream *stream, un
     return result;
 }
 
-CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_stream *stream, unsigned flags)
+CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_emulated_stream *stream, unsigned flags)
 {
     struct tsr_work work = tsr_event_work_of(TSR_WORK_WAIT, event, flags);
     struct tsr_item *item;
@@ -146,7 +146,7 @@ CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_stream *strea
 
 static bool capturing_locked(const struct tsr_streams *streams)
 {
-    for (const struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+    for (const struct tsr_emulated_stream *stream = streams->first; stream; stream = stream->next)
         if (stream->capture)
             return true;
     return false;
@@ -170,7 +170,7 @@ static CUresult context_item_locked(struct tsr_streams *streams, struct tsr_work
 /* Makes the item wait for what the context's streams hold. */
 static CUresult after_all_locked(struct tsr_item *item, const struct tsr_streams *streams)
 {
-    for (const struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+    for (const struct tsr_emulated_stream *stream = streams->first; stream; stream = stream->next)
         if (!tsr_item_after_locked(item, stream->last))
             return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
@@ -220,7 +220,7 @@ CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *con
         result = after_all_locked(item, streams);
         if (!tsr_event_before_locked(event, item))
             result = CUDA_ERROR_OUT_OF_MEMORY;
-        for (struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+        for (struct tsr_emulated_stream *stream = streams->first; stream; stream = stream->next)
             tsr_stream_append_locked(stream, item);
         tsr_item_submit_locked(item);
         tsr_item_put(item);

@@ -11,8 +11,8 @@ struct tsr_event *tsr_event_get(CUevent handle);
 CUresult tsr_event_destroy(CUevent handle);
 
 /* In a capturing stream: marks the event, or adds a node when flags say external. */
-CUresult tsr_event_record(struct tsr_event *event, struct tsr_stream *stream, unsigned flags);
-CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_stream *stream, unsigned flags);
+CUresult tsr_event_record(struct tsr_event *event, struct tsr_emulated_stream *stream, unsigned flags);
+CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_emulated_stream *stream, unsigned flags);
 /* All streams of the context: the record comes after everything they hold; what they are given from now on comes after the event. */
 CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *context);
 CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *context);

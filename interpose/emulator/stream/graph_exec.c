@@ -123,7 +123,7 @@ static CUresult launch_nodes_locked(struct tsr_streams *home, struct tsr_graph *
     return result;
 }
 
-static CUresult launch_locked(struct tsr_graph_exec *exec, struct tsr_stream *stream)
+static CUresult launch_locked(struct tsr_graph_exec *exec, struct tsr_emulated_stream *stream)
 {
     struct tsr_work nothing = {.kind = TSR_WORK_EMPTY};
     struct tsr_item *begin, *end = NULL;
@@ -138,7 +138,7 @@ static CUresult launch_locked(struct tsr_graph_exec *exec, struct tsr_stream *st
         result = CUDA_ERROR_OUT_OF_MEMORY;
     else
         result = launch_nodes_locked(streams, exec->graph, begin, end, host_ns);
-    /* Whatever was launched before a failure runs; the stream goes on behind it. */
+    /* Whatever was launched before a failure runs; the stream goes on after it. */
     if (end) {
         tsr_stream_append_locked(stream, end);
         tsr_item_put(exec->last);
@@ -153,13 +153,13 @@ static CUresult launch_locked(struct tsr_graph_exec *exec, struct tsr_stream *st
     return result;
 }
 
-static CUresult capture_locked(struct tsr_graph_exec *exec, struct tsr_stream *stream, struct tsr_work *work)
+static CUresult capture_locked(struct tsr_graph_exec *exec, struct tsr_emulated_stream *stream, struct tsr_work *work)
 {
     *work = tsr_graph_work_of(tsr_graph_copy(exec->graph, true));
     return work->child.graph ? tsr_capture_add_locked(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult tsr_graph_exec_launch(CUgraphExec handle, struct tsr_stream *stream)
+CUresult tsr_graph_exec_launch(CUgraphExec handle, struct tsr_emulated_stream *stream)
 {
     struct tsr_work left = {.kind = TSR_WORK_EMPTY};
     CUresult result;

@@ -20,7 +20,7 @@ struct tsr_graph_exec {
 CUresult tsr_graph_exec_create(struct tsr_graph *graph, unsigned long long flags, struct tsr_graph_exec **out);
 void tsr_graph_exec_free(struct tsr_graph_exec *exec); /* without lock; its handle has been removed */
 /* In a capturing stream the graph becomes a child node. */
-CUresult tsr_graph_exec_launch(CUgraphExec handle, struct tsr_stream *stream);
+CUresult tsr_graph_exec_launch(CUgraphExec handle, struct tsr_emulated_stream *stream);
 /* The copy of a node of the graph it was made from, NULL if there is none. */
 struct tsr_graph_node *tsr_graph_exec_node(struct tsr_graph_exec *exec, CUgraphNode node);
 /*

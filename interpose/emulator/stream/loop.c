@@ -26,7 +26,7 @@ static void sleep_locked(uint64_t ns)
 {
     uint64_t until_ns = tsr_os_monotonic_ns() + ns;
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    pthread_cond_clockwait(&tsr_engine_state.work, &tsr_engine_state.mutex, CLOCK_MONOTONIC, &until);
+    pthread_cond_timedwait(&tsr_engine_state.work, &tsr_engine_state.mutex, &until);
 }
 
 static void push_locked(tsr_items *items, struct tsr_item *item)
@@ -257,10 +257,21 @@ static void forget_in_child(void)
 
 static const struct tsr_fork_listener forks = {lock_before_fork, unlock_after_fork, forget_in_child};
 
+/* It is waited for until a time of CLOCK_MONOTONIC. Nobody waits yet. */
+static void make_work_locked(void)
+{
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&tsr_engine_state.work, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
 static CUresult start_locked(void)
 {
     if (!tsr_engine_state.timeline && !(tsr_engine_state.timeline = tsr_timeline_create(tsr_machine_instance())))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    make_work_locked();
     if (!tsr_os_thread_start(&tsr_engine_state.thread, "tessera-engine", engine_main, NULL))
         return CUDA_ERROR_OPERATING_SYSTEM;
     tsr_engine_state.started = true;

@@ -86,6 +86,7 @@ static uint64_t place_kernel(struct tsr_item *item)
     const struct tsr_grid_desc *desc = &item->work.kernel.desc;
     struct tsr_machine *machine = tsr_machine_instance();
     struct tsr_kernel_time time = tsr_clock_kernel(machine, desc->device, desc->sm_count, tsr_grid_cost(item->grid));
+    time.ns = tsr_clock_slowed_ns(machine, desc->device, time.ns, item->ready_ns);
     uint64_t start_ns = tsr_timeline_place_kernel(tsr_engine_timeline(), desc->device, time, item->ready_ns);
     tsr_live_kernel(machine, desc->device, desc->function->name, time.ns, start_ns + time.ns);
     count_touched(machine, desc->device, tsr_grid_cost(item->grid));
@@ -164,6 +165,7 @@ static uint64_t run_memset(const struct tsr_work *work, uint64_t ready_ns)
     uint64_t ns = tsr_clock_memset_ns(machine, location, bytes);
     if (location >= TSR_MACHINE_DEVICES)
         return ready_ns + ns;
+    ns = tsr_clock_slowed_ns(machine, location, ns, ready_ns);
     struct tsr_kernel_time time = {ns, 100, "memory"};
     return ns + tsr_timeline_place_kernel(tsr_engine_timeline(), location, time, ready_ns);
 }

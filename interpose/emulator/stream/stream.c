@@ -13,10 +13,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static uint64_t next_id = 1;                /* lock */
-static uint64_t next_thread = 1;            /* atomic */
-static __thread uint64_t thread_here;       /* identity of the thread for per-thread streams; 0 until asked */
-static __thread struct tsr_stream *my_last; /* of the thread's default streams, of all contexts; references */
+static uint64_t next_id = 1;                         /* lock */
+static uint64_t next_thread = 1;                     /* atomic */
+static __thread uint64_t thread_here;                /* identity of the thread for per-thread streams; 0 until asked */
+static __thread struct tsr_emulated_stream *my_last; /* of the thread's default streams, of all contexts; references */
 static pthread_key_t thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
 
@@ -27,7 +27,7 @@ static uint64_t thread_identity(void)
     return thread_here;
 }
 
-static void stream_put_locked(struct tsr_stream *stream)
+static void stream_put_locked(struct tsr_emulated_stream *stream)
 {
     if (--stream->references)
         return;
@@ -39,14 +39,14 @@ static void stream_put_locked(struct tsr_stream *stream)
     free(stream);
 }
 
-bool tsr_stream_idle_locked(const struct tsr_stream *stream)
+bool tsr_stream_idle_locked(const struct tsr_emulated_stream *stream)
 {
     return !stream->last || stream->last->state == TSR_ITEM_DONE;
 }
 
-static struct tsr_stream *add_locked(struct tsr_streams *streams, unsigned flags, int priority)
+static struct tsr_emulated_stream *add_locked(struct tsr_streams *streams, unsigned flags, int priority)
 {
-    struct tsr_stream *stream = calloc(1, sizeof *stream);
+    struct tsr_emulated_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return NULL;
     stream->references = 1;
@@ -64,8 +64,8 @@ static struct tsr_stream *add_locked(struct tsr_streams *streams, unsigned flags
 /* Takes destroyed streams that have become idle out of the list. */
 static void prune_locked(struct tsr_streams *streams)
 {
-    for (struct tsr_stream **at = &streams->first; *at;) {
-        struct tsr_stream *stream = *at;
+    for (struct tsr_emulated_stream **at = &streams->first; *at;) {
+        struct tsr_emulated_stream *stream = *at;
         if (!stream->destroyed || !tsr_stream_idle_locked(stream)) {
             at = &stream->next;
             continue;
@@ -86,7 +86,7 @@ static void streams_destroy(struct tsr_context *context, void *value)
     while (streams->oldest && !tsr_engine_ending_locked())
         tsr_engine_pause_locked();
     bool abandoned = streams->oldest;
-    for (struct tsr_stream *stream = streams->first, *next; stream; stream = next) {
+    for (struct tsr_emulated_stream *stream = streams->first, *next; stream; stream = next) {
         next = stream->next;
         tsr_capture_leave_locked(stream);
         if (stream->handle && stream->handle != CU_STREAM_LEGACY && stream->handle != CU_STREAM_PER_THREAD)
@@ -146,7 +146,7 @@ CUresult tsr_stream_create(struct tsr_context *context, unsigned flags, int prio
     priority = priority > 0 ? 0 : priority < TSR_STREAM_PRIORITY_GREATEST ? TSR_STREAM_PRIORITY_GREATEST : priority;
     tsr_engine_lock();
     prune_locked(streams);
-    struct tsr_stream *stream = add_locked(streams, flags, priority);
+    struct tsr_emulated_stream *stream = add_locked(streams, flags, priority);
     if (stream) {
         stream->green = green;
         stream->handle = tsr_handle_create(tsr_handle_table(), TSR_KIND_STREAM, stream, NULL);
@@ -169,7 +169,7 @@ CUresult tsr_stream_destroy(CUstream handle)
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
         return CUDA_ERROR_INVALID_HANDLE;
     tsr_engine_lock();
-    struct tsr_stream *stream = tsr_handle_find(tsr_handle_table(), TSR_KIND_STREAM, handle);
+    struct tsr_emulated_stream *stream = tsr_handle_find(tsr_handle_table(), TSR_KIND_STREAM, handle);
     if (stream) {
         tsr_capture_leave_locked(stream);
         tsr_handle_remove(tsr_handle_table(), TSR_KIND_STREAM, handle);
@@ -185,7 +185,7 @@ static void end_thread(void *unused)
 {
     (void)unused;
     tsr_engine_lock();
-    for (struct tsr_stream *stream = my_last, *next; stream; stream = next) {
+    for (struct tsr_emulated_stream *stream = my_last, *next; stream; stream = next) {
         next = stream->of_thread;
         stream->destroyed = true;
         if (stream->streams) {
@@ -204,7 +204,7 @@ static void make_thread_key(void)
 }
 
 /* Its streams end with the thread. */
-static void own_locked(struct tsr_stream *stream)
+static void own_locked(struct tsr_emulated_stream *stream)
 {
     stream->references++;
     stream->of_thread = my_last;
@@ -213,13 +213,13 @@ static void own_locked(struct tsr_stream *stream)
     pthread_setspecific(thread_key, stream);
 }
 
-static struct tsr_stream *per_thread_locked(struct tsr_streams *streams)
+static struct tsr_emulated_stream *per_thread_locked(struct tsr_streams *streams)
 {
     uint64_t thread = thread_identity();
-    for (struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+    for (struct tsr_emulated_stream *stream = streams->first; stream; stream = stream->next)
         if (stream->thread == thread)
             return stream;
-    struct tsr_stream *stream = add_locked(streams, CU_STREAM_DEFAULT, 0);
+    struct tsr_emulated_stream *stream = add_locked(streams, CU_STREAM_DEFAULT, 0);
     if (stream) {
         stream->handle = CU_STREAM_PER_THREAD;
         stream->thread = thread;
@@ -228,7 +228,7 @@ static struct tsr_stream *per_thread_locked(struct tsr_streams *streams)
     return stream;
 }
 
-static CUresult default_stream(CUstream handle, struct tsr_stream **out)
+static CUresult default_stream(CUstream handle, struct tsr_emulated_stream **out)
 {
     struct tsr_context *context;
     struct tsr_streams *streams;
@@ -236,7 +236,7 @@ static CUresult default_stream(CUstream handle, struct tsr_stream **out)
     if (result || (result = tsr_streams_of(context, &streams)))
         return result;
     tsr_engine_lock();
-    struct tsr_stream *stream = handle == CU_STREAM_PER_THREAD ? per_thread_locked(streams) : streams->legacy;
+    struct tsr_emulated_stream *stream = handle == CU_STREAM_PER_THREAD ? per_thread_locked(streams) : streams->legacy;
     if (stream)
         stream->references++;
     tsr_engine_unlock();
@@ -244,7 +244,7 @@ static CUresult default_stream(CUstream handle, struct tsr_stream **out)
     return stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult tsr_stream_get(CUstream handle, struct tsr_stream **out)
+CUresult tsr_stream_get(CUstream handle, struct tsr_emulated_stream **out)
 {
     struct tsr_context *context;
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
@@ -253,7 +253,7 @@ CUresult tsr_stream_get(CUstream handle, struct tsr_stream **out)
     if (result)
         return result;
     tsr_engine_lock();
-    struct tsr_stream *stream = tsr_handle_find(tsr_handle_table(), TSR_KIND_STREAM, handle);
+    struct tsr_emulated_stream *stream = tsr_handle_find(tsr_handle_table(), TSR_KIND_STREAM, handle);
     result = stream ? tsr_context_sticky(stream->streams->context) : CUDA_ERROR_INVALID_HANDLE;
     if (!result) {
         stream->references++;
@@ -263,19 +263,19 @@ CUresult tsr_stream_get(CUstream handle, struct tsr_stream **out)
     return result;
 }
 
-void tsr_stream_put(struct tsr_stream *stream)
+void tsr_stream_put(struct tsr_emulated_stream *stream)
 {
     tsr_engine_lock();
     stream_put_locked(stream);
     tsr_engine_unlock();
 }
 
-struct tsr_context *tsr_stream_context(struct tsr_stream *stream)
+struct tsr_context *tsr_stream_context(struct tsr_emulated_stream *stream)
 {
     return stream->streams->context;
 }
 
-bool tsr_stream_capturing(struct tsr_stream *stream)
+bool tsr_stream_capturing(struct tsr_emulated_stream *stream)
 {
     tsr_engine_lock();
     bool capturing = stream->capture;
@@ -284,20 +284,20 @@ bool tsr_stream_capturing(struct tsr_stream *stream)
 }
 
 /* The legacy stream and the blocking streams wait for each other. */
-static bool legacy_rules_locked(struct tsr_stream *stream, struct tsr_item *item)
+static bool legacy_rules_locked(struct tsr_emulated_stream *stream, struct tsr_item *item)
 {
     struct tsr_streams *streams = stream->streams;
     if (stream->flags & CU_STREAM_NON_BLOCKING)
         return true;
     if (stream != streams->legacy)
         return tsr_item_after_locked(item, streams->legacy->last);
-    for (struct tsr_stream *other = streams->first; other; other = other->next)
+    for (struct tsr_emulated_stream *other = streams->first; other; other = other->next)
         if (!(other->flags & CU_STREAM_NON_BLOCKING) && !tsr_item_after_locked(item, other->last))
             return false;
     return true;
 }
 
-CUresult tsr_stream_item_locked(struct tsr_stream *stream, struct tsr_work *work, struct tsr_item **out)
+CUresult tsr_stream_item_locked(struct tsr_emulated_stream *stream, struct tsr_work *work, struct tsr_item **out)
 {
     if (!stream->streams)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -317,20 +317,20 @@ CUresult tsr_stream_item_locked(struct tsr_stream *stream, struct tsr_work *work
     return CUDA_SUCCESS;
 }
 
-void tsr_stream_append_locked(struct tsr_stream *stream, struct tsr_item *item)
+void tsr_stream_append_locked(struct tsr_emulated_stream *stream, struct tsr_item *item)
 {
     tsr_item_put(stream->last);
     stream->last = tsr_item_get(item);
 }
 
 /* Where the oldest item stands that the queue holds, and where the next one will. */
-static struct tsr_item **oldest_locked(struct tsr_stream *stream)
+static struct tsr_item **oldest_locked(struct tsr_emulated_stream *stream)
 {
     return &stream->recent[stream->submitted % tsr_options()->queue];
 }
 
 /* A call that adds to a full queue waits, as a GPU's driver does. */
-static void await_room_locked(struct tsr_stream *stream)
+static void await_room_locked(struct tsr_emulated_stream *stream)
 {
     uint64_t most = tsr_options()->queue;
     if (!most || stream->capture || (!stream->recent && !(stream->recent = calloc(most, sizeof *stream->recent))))
@@ -345,7 +345,7 @@ static void await_room_locked(struct tsr_stream *stream)
     }
 }
 
-static void note_recent_locked(struct tsr_stream *stream, struct tsr_item *item)
+static void note_recent_locked(struct tsr_emulated_stream *stream, struct tsr_item *item)
 {
     if (!stream->recent)
         return;
@@ -355,7 +355,7 @@ static void note_recent_locked(struct tsr_stream *stream, struct tsr_item *item)
     stream->submitted++;
 }
 
-static CUresult submit_locked(struct tsr_stream *stream, struct tsr_work *work)
+static CUresult submit_locked(struct tsr_emulated_stream *stream, struct tsr_work *work)
 {
     CUresult result = stream->streams ? tsr_context_sticky(stream->streams->context) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (result)
@@ -374,7 +374,7 @@ static CUresult submit_locked(struct tsr_stream *stream, struct tsr_work *work)
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_stream_submit(struct tsr_stream *stream, struct tsr_work *work)
+CUresult tsr_stream_submit(struct tsr_emulated_stream *stream, struct tsr_work *work)
 {
     tsr_host_clock_enter();
     tsr_engine_lock();
@@ -386,7 +386,7 @@ CUresult tsr_stream_submit(struct tsr_stream *stream, struct tsr_work *work)
     return result;
 }
 
-CUresult tsr_stream_wait(struct tsr_stream *stream)
+CUresult tsr_stream_wait(struct tsr_emulated_stream *stream)
 {
     CUresult result = CUDA_SUCCESS;
     tsr_host_clock_enter();
@@ -416,7 +416,7 @@ CUresult tsr_stream_wait(struct tsr_stream *stream)
     return result;
 }
 
-CUresult tsr_stream_query(struct tsr_stream *stream)
+CUresult tsr_stream_query(struct tsr_emulated_stream *stream)
 {
     tsr_engine_lock();
     CUresult result = stream->streams ? tsr_capture_refuse_locked(stream) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -425,7 +425,7 @@ CUresult tsr_stream_query(struct tsr_stream *stream)
     if (!result)
         result = tsr_context_sticky(stream->streams->context);
     bool legacy = !result && stream == stream->streams->legacy;
-    for (struct tsr_stream *other = legacy ? stream->streams->first : NULL; other; other = other->next)
+    for (struct tsr_emulated_stream *other = legacy ? stream->streams->first : NULL; other; other = other->next)
         if (!(other->flags & CU_STREAM_NON_BLOCKING) && !tsr_stream_idle_locked(other))
             result = CUDA_ERROR_NOT_READY;
     if (!result && !tsr_stream_idle_locked(stream))

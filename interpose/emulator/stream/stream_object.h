@@ -12,7 +12,7 @@
 struct tsr_capture;
 struct tsr_event;
 
-struct tsr_stream {
+struct tsr_emulated_stream {
     unsigned references;         /* lock */
     struct tsr_streams *streams; /* lock; NULL after the context has been destroyed */
     CUstream handle;             /* NULL after destruction; CU_STREAM_LEGACY, CU_STREAM_PER_THREAD for the default ones */
@@ -30,16 +30,16 @@ struct tsr_stream {
     CUsynchronizationPolicy sync_policy;
     CUlaunchMemSyncDomain memory_domain;
     CUlaunchMemSyncDomainMap memory_domains;
-    bool destroyed;               /* lock */
-    struct tsr_stream *next;      /* lock; of the context */
-    struct tsr_stream *of_thread; /* its thread's; the next of the thread's default streams */
+    bool destroyed;                        /* lock */
+    struct tsr_emulated_stream *next;      /* lock; of the context */
+    struct tsr_emulated_stream *of_thread; /* its thread's; the next of the thread's default streams */
 };
 
 /* The streams of one context. */
 struct tsr_streams {
     struct tsr_context *context;
-    struct tsr_stream *first; /* lock */
-    struct tsr_stream *legacy;
+    struct tsr_emulated_stream *first; /* lock */
+    struct tsr_emulated_stream *legacy;
     struct tsr_item *oldest, *newest; /* lock; incomplete items in order of submission */
     struct tsr_event *events;         /* lock */
     uint64_t latest_ns;               /* lock; latest end of a complete item */

@@ -1,5 +1,5 @@
 /*
- * Values in memory that streams wait for and write. A write leaves its virtual time in the machine's table (machine/value_time.h), where a wait, in
+ * Values in memory that streams wait for and write. A write leaves its virtual time in the machine's table (stream/value_time.h), where a wait, in
  * whatever process, finds it. A value written by a kernel or copy of this process instead counts as written when the last
  * of them ended before it was seen; one written by a host thread takes no time.
  */

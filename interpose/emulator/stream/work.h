@@ -93,21 +93,21 @@ struct tsr_work {
     };
 };
 
-struct tsr_stream;
+struct tsr_emulated_stream;
 
 /*
  * CUstream (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or created) of the current context to stream, reference taken for the calling thread's use until
  * tsr_stream_put. Errors: those of tsr_context_current, INVALID_HANDLE, CONTEXT_IS_DESTROYED.
  */
-CUresult tsr_stream_get(CUstream handle, struct tsr_stream **out);
-void tsr_stream_put(struct tsr_stream *stream);
-struct tsr_context *tsr_stream_context(struct tsr_stream *stream);
-bool tsr_stream_capturing(struct tsr_stream *stream);
+CUresult tsr_stream_get(CUstream handle, struct tsr_emulated_stream **out);
+void tsr_stream_put(struct tsr_emulated_stream *stream);
+struct tsr_context *tsr_stream_context(struct tsr_emulated_stream *stream);
+bool tsr_stream_capturing(struct tsr_emulated_stream *stream);
 
 /* Moves the contents of *work into the queue (or the captured graph). On error the work is released. Errors: capture errors (STREAM_CAPTURE_*), OUT_OF_MEMORY, sticky. */
-CUresult tsr_stream_submit(struct tsr_stream *stream, struct tsr_work *work);
+CUresult tsr_stream_submit(struct tsr_emulated_stream *stream, struct tsr_work *work);
 /* Waits until everything submitted before is complete; returns the context's sticky error if it has one. Capture rules are checked by the caller. */
-CUresult tsr_stream_wait(struct tsr_stream *stream);
+CUresult tsr_stream_wait(struct tsr_emulated_stream *stream);
 /* Everything of the context (all its streams). Used by cuCtxSynchronize, cuMemFree, module unload. */
 CUresult tsr_context_wait(struct tsr_context *context);
 /* Error if a legacy-synchronising call is made while a stream of this context captures in a mode that forbids it (cuMemAlloc & co under cuThreadExchangeStreamCaptureMode). */

@@ -66,7 +66,7 @@ enum tsr_message_kind {
     TSR_MESSAGE_HOST_FREE, /* address of a HOST */
     TSR_MESSAGE_MODULE,    /* descriptor: image; id, bytes, detail: 1 when loaded as a library */
     TSR_MESSAGE_UNLOAD,    /* id */
-    TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text. Answered with its uses */
+    TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text. Answered with its global references */
     TSR_MESSAGE_VARIABLE,  /* parent: module; name follows in text. Answered with whether code leads to it */
     TSR_MESSAGE_LIMIT,     /* detail: CUlimit; bytes: its value */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
@@ -96,7 +96,7 @@ enum tsr_global_flag {                         /* global references of a functio
                            8, /* it calls code by an address that it may have loaded from memory, or stores one there */
                        TSR_GLOBALS_ADDRESS =
                            16, /* it follows pointers in memory, in a module that stores addresses of variables or of the heap */
-                       TSR_GLOBALS_LEFT = 32 /* the module stores such addresses, so that a parameter may be one */
+                       TSR_GLOBALS_STORED = 32 /* the module stores such addresses, so that a parameter may be one */
 };
 
 struct tsr_reply {
@@ -191,7 +191,7 @@ struct tsr_lane_time {
 /*
  * A ring has many writers and one reader. A writer reserves space by moving the tail, writes, and stamps the record; the reader
  * continues when the record at the head is stamped. A stamp is never the same twice, and stands where nothing else does, so nothing has to be
- * cleared behind the reader: it writes to no record.
+ * cleared after the reader: it writes to no record.
  *
  * Order. A stream's records are in one ring, and are carried out in its order. Between streams only fences are ordered: the reader
  * takes WAITs and SIGNALs, of all rings together, in the order in which they were posted (`sequence`). So when the driver is given a WAIT, it
@@ -233,10 +233,10 @@ struct tsr_lane {
     struct tsr_lane_ring rings[TSR_LANE_RINGS];
 };
 
-/* Of a record with so much behind it. */
-static inline uint32_t tsr_lane_record_bytes(uint32_t behind)
+/* Of a record that so much follows. */
+static inline uint32_t tsr_lane_record_bytes(uint32_t following)
 {
-    return TSR_LANE_UNIT * (1 + (behind + TSR_LANE_UNIT_ROOM - 1) / TSR_LANE_UNIT_ROOM);
+    return TSR_LANE_UNIT * (1 + (following + TSR_LANE_UNIT_ROOM - 1) / TSR_LANE_UNIT_ROOM);
 }
 
 /* What a WAIT waits for: a value, of which slot (0: its own, n: slot n - 1), and of which fence: 0: home's, n: the away fence of lane n - 1. */
@@ -261,7 +261,7 @@ static inline struct tsr_lane_record *tsr_lane_record_at(struct tsr_lane_ring *r
     return (struct tsr_lane_record *)(ring->records + (position & (TSR_LANE_RING_BYTES - 1)));
 }
 
-/* The room of a unit behind a record. */
+/* The room of a unit after a record. */
 static inline void *tsr_lane_behind(struct tsr_lane_record *record, uint32_t unit)
 {
     return (uint8_t *)(record + 1 + unit) + TSR_LANE_UNIT - TSR_LANE_UNIT_ROOM;

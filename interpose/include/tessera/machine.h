@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define TSR_MACHINE_MAGIC 0x3143414d52535454ull /* "TTSRMAC1" in memory order is irrelevant: compared as a number */
-#define TSR_MACHINE_VERSION 4u
+#define TSR_MACHINE_VERSION 6u
 #define TSR_MACHINE_DEVICES 16
 #define TSR_MACHINE_PROCESSES 256
 #define TSR_MACHINE_KERNELS 4096 /* rows of the "what ran where" table; further kernels share the last row, named "(others)" */
@@ -55,6 +55,8 @@ struct tsr_device_desc {
     uint32_t launch_latency_ns; /* smallest duration of a kernel, seen on its stream */
     uint32_t dram_latency_ns;
     uint32_t pci_domain, pci_bus, pci_device;
+    uint32_t slow_permille; /* what kernels and memsets take that may begin from slow_from_ns on; 0: as ever */
+    uint64_t slow_from_ns;
 };
 
 /* links[a * TSR_MACHINE_DEVICES + b]: traffic from a to b; host_links[a]: between a and host memory, per direction. */
@@ -99,9 +101,9 @@ struct tsr_value_write {
 };
 
 struct tsr_value_row {
-    uint64_t place;                    /* atomic; identity of the physical memory, 0: free */
-    uint64_t count;                    /* atomic, release; writes so far */
-    struct tsr_value_write writes[32]; /* the latest; number n is writes[n % 32] */
+    uint64_t place;                      /* atomic; identity of the physical memory, 0: free */
+    uint64_t count;                      /* atomic, release; writes so far */
+    struct tsr_value_write writes[1024]; /* the latest; number n is writes[n % 1024] */
 };
 
 struct tsr_machine {
@@ -115,7 +117,7 @@ struct tsr_machine {
     struct tsr_device_desc devices[16];
     struct tsr_link_desc links[256];
     struct tsr_link_desc host_links[16];
-    uint8_t constant_end[2144]; /* the live part begins on a page of its own: a process may see fewer devices than there are */
+    uint8_t constant_end[1888]; /* the live part begins on a page of its own: a process may see fewer devices than there are */
     /* live */
     uint64_t processes;  /* atomic add: processes that called cuInit */
     uint64_t virtual_ns; /* atomic max over all processes: how far virtual time has come */

@@ -9,7 +9,8 @@
  *   stream's last launch. It leaves only if it ends elsewhere earlier by `lead_ns` and the round trip. The time for which a GPU
  *   would wait for others in order to run it counts twice more, for it is lost to what comes later. What opens a chain of launches
  *   that was joined after less than a lead's work, whenever it was (schedule/chains.h), belongs where the chain beside it is, and leaves
- *   only if that work is worth its results' return trip.
+ *   only if that work is worth its results' return trip. What opens a chain takes as long, on each GPU, as the chain before it that
+ *   began in the same place; where GPUs differ, a quarter of that is lead enough for such that nobody joins.
  * - EARLIEST: it goes where it ends first. Better for programs that are one chain with short branches, worse for all with independent
  *   work further away: that is torn apart.
  *
@@ -19,7 +20,7 @@
  *
  * The strategies are simulated as if bytes of long ago (constants) were everywhere. Really, they are copied as credit allows: the time of each
  * launch that stays home although it would run elsewhere under the strategy that is followed. So all copying of constants together takes no longer
- * than the work that not having them has kept home. They are fetched behind such launches' backs, or pulled by the first that can pay.
+ * than the work that not having them has kept home. They are fetched in the background of such launches, or pulled by the first that can pay.
  *
  * Measured times are a little too long, as what measures takes time itself. How much, shows where the host waits for work that all ran at home.
  *
@@ -116,6 +117,7 @@ struct tsr_place_chain {
 struct tsr_place_history {
     uint64_t key; /* 0: none */
     float work_ns, bytes;
+    bool joins;   /* one was joined into another; of the others only the work is known */
     bool returns; /* the last one was joined into the chain beside it */
 };
 
@@ -124,9 +126,10 @@ struct tsr_place_choice {
     uint32_t gpu;
     uint32_t fetches; /* the GPU to which its constants are to be copied in the background, if it goes home; home: to none */
     struct tsr_place_known own;
-    /* What is expected there, as long as nothing else has been asked or told. */
+    /* What is expected there, as long as nothing else has been asked or reported. */
     double start_ns, finish_ns;
     bool copies; /* something */
+    bool idles;  /* the GPU has nothing else to do until what the launch reads can be copied */
     uint64_t version;
 };
 
@@ -151,6 +154,7 @@ struct tsr_place {
     double single_ns, single_behind_ns; /* the clock and the host of a machine with one GPU */
     double shift_ns[16];                /* what is known of each GPU's lateness */
     double credit_ns[16];               /* for copying constants */
+    double work_ns[16];                 /* the latest launches' times on each GPU: how the GPUs compare */
     double pace;                        /* real over measured time of work, as seen where all of it ran at home */
     double given_ns;                    /* to GPUs since then; by measured times */
     bool given_away;                    /* some of it not to home */

@@ -16,7 +16,7 @@
 #include <tessera/gpus.h>
 
 #define TSR_PLAN_MAGIC 0x4e414c5052535454ull
-#define TSR_PLAN_VERSION 1u
+#define TSR_PLAN_VERSION 2u
 #define TSR_PLAN_CLASSES 1024u
 #define TSR_PLAN_OPERATIONS 16384u
 #define TSR_PLAN_PLACEMENTS 16u
@@ -83,11 +83,13 @@ struct tsr_plan {
     uint32_t version;
     uint32_t bytes;
     uint32_t generation; /* atomic, release; from 1 on */
-    uint32_t reserved;
+    uint32_t adapts;     /* 1: somebody looks at what launches take, and may replace the plan */
     struct tsr_plan_table tables[2];
     /* live: written by the shim, atomic */
     struct tsr_plan_counts counts;
-    double now_ns;                     /* of the clock of who told last: real, or virtual on emulated GPUs */
+    double start_ns;                   /* of the first launch, by the same clock */
+    double followed_ns;                /* when the generation in use was first followed */
+    double now_ns;                     /* of the clock of who reported last: real, or virtual on emulated GPUs */
     uint32_t observed_generation;      /* of what follows */
     uint32_t lost;                     /* set of GPUs whose executor is lost, by the machine's numbers */
     float observed_ns[1024][TSR_GPUS]; /* what launches of a class took, by the machine's number of the GPU; 0: not known */

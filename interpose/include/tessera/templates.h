@@ -7,7 +7,7 @@
  * next slot follows the last by going round. The writer writes a template, then the slot, then its `offset`, then counts `published` up. A reader
  * trusts nothing in it: offsets and bytes are bounded, and the template is checked.
  *
- * The last TSR_SHAPES_BYTES, from TSR_SHAPES_OFFSET on, are the shims': a tsr_shapes, and behind it entries, launches whose ranges had to be
+ * The last TSR_SHAPES_BYTES, from TSR_SHAPES_OFFSET on, are the shims': a tsr_shapes, followed by entries, launches whose ranges had to be
  * evaluated, so that who makes an evaluator has them remembered before they are made again. A writer takes room, writes, and then says how
  * many bytes its entry has; a reader ends where nobody has said so. The control plane keeps them from run to run, and does not look inside.
  *

@@ -17,6 +17,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
+from controlplane.commands.demo import DemoJson
+from controlplane.commands.devices import DevicesJson
+from controlplane.commands.doctor import DoctorJson
+from controlplane.commands.policy import CheckJson
 from controlplane.live.runs import Run
 from controlplane.observe.listing import LaunchRow
 from controlplane.plan.output import PlanJson
@@ -43,7 +47,11 @@ class TraceShow(TypedDict):
 
 
 COMMANDS: Mapping[str, tuple[str, type]] = {
+    "demo": ("tessera demo --json", DemoJson),
+    "devices": ("tessera devices [SPEC] --json", DevicesJson),
+    "doctor": ("tessera doctor --json", DoctorJson),
     "plan": ("tessera plan PROFILE --json", PlanJson),
+    "policy": ("tessera policy check FILE --json", CheckJson),
     "simulate": ("tessera simulate PROFILE --json", ComparedJson),
     "top": ("tessera top --json", Top),
     "trace": ("tessera trace show FILE --json", TraceShow),
@@ -61,6 +69,10 @@ def keys(of: type) -> dict[str, Any]:
 
 def is_object(of: object) -> bool:
     return isinstance(of, type) and (is_dataclass(of) or typing.is_typeddict(of))
+
+
+def is_required(of: type, name: str) -> bool:
+    return is_dataclass(of) or name in getattr(of, "__required_keys__", ())
 
 
 def schema(of: Any, found: dict[str, Schema]) -> Schema:
@@ -81,7 +93,7 @@ def schema(of: Any, found: dict[str, Schema]) -> Schema:
                 "type": "object",
                 "description": about(of),
                 "properties": {name: schema(kind, found) for name, kind in keys(of).items()},
-                "required": list(keys(of)),
+                "required": [name for name in keys(of) if is_required(of, name)],
                 "additionalProperties": False,
             }
         return {"$ref": f"#/$defs/{of.__name__}"}
@@ -108,6 +120,8 @@ def shown(of: Any) -> str:
         return f"{shown(inner[1])} by key"
     if is_object(of):
         return f"*{title(of)}*"
+    if isinstance(of, type) and issubclass(of, Enum):
+        return ", ".join(f"`{each.value}`" for each in of)
     return {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}[of]
 
 
@@ -132,7 +146,10 @@ def section(name: str) -> Iterator[str]:
     objects(of, made)
     for each in made:
         yield f"**{title(each)}**: {about(each)}\n\n| key | value |\n|---|---|\n"
-        yield from (f"| `{key}` | {shown(kind)} |\n" for key, kind in keys(each).items())
+        yield from (
+            f"| `{key}` | {shown(kind)}{'' if is_required(each, key) else '; may be left out'} |\n"
+            for key, kind in keys(each).items()
+        )
         yield "\n"
 
 

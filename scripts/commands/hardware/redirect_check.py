@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from controlplane.policy import read_policy
+from controlplane.policy.read import read_policy
 from controlplane.run import launch
 from controlplane.run.redirect import Redirection
 from controlplane.run.shim import system_driver

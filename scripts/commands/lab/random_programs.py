@@ -10,11 +10,11 @@ table says how many were equal. Of a failure it says the seed, and with --shrink
 enough, and the command that runs them. Exit status 1 if a program differs, fails or hangs. Needs a build tree with
 tests (build/native, or --build).
 
-A policy's name can be followed by another place of memory, another number of GPUs and ways in which the machine is
-different, nth+copies@4:no-peer:full (no-peer, pcie; full: little memory on other GPUs; limited: by memory_limit);
---memory, --gpus and --ways run each of the policies with that place, on each of these numbers, and in each of the ways.
---all-copies stands for --memory copies --gpus 2,3,4 --ways plain,no-peer,full,limited,no-peer:full. Below the table is
-what the programs did, by operation and kind of memory, and a campaign that never did one of some (replacing memory,
+A policy's name can be followed by another place of memory, another number of GPUs and what is special about the
+machine, nth+copies@4:no-peer:full (no-peer, pcie; full: little memory on other GPUs; limited: by memory_limit);
+--memory, --gpus and --machines run each of the policies with that place, on each of these numbers, on each machine.
+--all-copies stands for --memory copies --gpus 2,3,4 --machines plain,no-peer,full,limited,no-peer:full. Below the table
+is what the programs did, by operation and kind of memory, and a campaign that never did one of some (replacing memory,
 pools, lending it to another process) fails.
 """
 
@@ -30,8 +30,8 @@ from pathlib import Path
 from scripts.commands.dispatch import parser_of
 from tests.random.campaign import (
     ALONE,
+    MACHINES,
     POLICIES,
-    WAYS,
     Campaign,
     Failure,
     Policy,
@@ -56,8 +56,8 @@ def arguments_of(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--memory", help="place of memory instead of the policies' own: copies, follow, home or a GPU")
     parser.add_argument("--gpus", help="numbers of GPUs instead of the policies' own, for example 2,3,4")
-    parser.add_argument("--ways", help=f"ways of machines, plain or some of {', '.join(WAYS)} each: plain,no-peer:full")
-    parser.add_argument("--all-copies", action="store_true", help="copies of memory in all ways that there are")
+    parser.add_argument("--machines", help=f"plain, or some of {', '.join(MACHINES)}, each: plain,no-peer:full")
+    parser.add_argument("--all-copies", action="store_true", help="copies of memory on machines of all kinds")
     parser.add_argument("--without", default="", help="features that no program uses, for example indirect,heap")
     parser.add_argument("--chunk", type=int, default=100, help="programs of a process")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
@@ -72,15 +72,15 @@ def arguments_of(words: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(words)
     if options.all_copies:
         options.memory, options.gpus = options.memory or "copies", options.gpus or "2,3,4"
-        options.ways = options.ways or "plain,no-peer,full,limited,no-peer:full"
+        options.machines = options.machines or "plain,no-peer,full,limited,no-peer:full"
     return options
 
 
 def policies_of(options: argparse.Namespace) -> list[Policy]:
     bases = (options.policies or ",".join(PLACED if options.memory else POLICIES)).split(",")
     place = f"+{options.memory}" if options.memory else ""
-    ways = ["" if way == "plain" else f":{way}" for way in (options.ways or "plain").split(",")]
-    names = [base + place + gpus + way for way in ways for gpus in _on(options.gpus) for base in bases]
+    machines = ["" if each == "plain" else f":{each}" for each in (options.machines or "plain").split(",")]
+    names = [base + place + gpus + machine for machine in machines for gpus in _on(options.gpus) for base in bases]
     policies = [named(name) for name in names]
     if unknown := [name for name, policy in zip(names, policies, strict=True) if policy is None]:
         sys.exit(f"no such policy: {', '.join(unknown)}; there are {', '.join(POLICIES)}")

@@ -5,7 +5,7 @@
  * active, else into a temporary that is then merged lane by lane. Inactive lanes are computed as well and dropped: an expression must
  * therefore be defined for every input. A register is the same as the destination or disjoint from it, never a part of it.
  *
- * The files that include this are compiled once for each instruction-set level; see exec/level.h. Nothing here may call a function compiled for
+ * The files that include this are compiled once for each instruction-set level; see isa/level.h. Nothing here may call a function compiled for
  * another level.
  */
 #ifndef TSR_LANE_LANE_H

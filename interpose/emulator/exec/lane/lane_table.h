@@ -1,4 +1,4 @@
-/* What the generator knows of every lane operation: the registry (op.c) turns it into struct tsr_op. */
+/* What the generator knows of every lane operation: the registry (exec/lane_ops.c) turns it into struct tsr_op. */
 #ifndef TSR_LANE_LANE_TABLE_H
 #define TSR_LANE_LANE_TABLE_H
 

@@ -5,7 +5,7 @@
  * row l / 4, from column l % 4 * span; so the registers of all lanes, side by side, are the block in row-major order. Blocks follow each other
  * down the rows first. B is laid out as its transpose. span: elements in a register for A and B, 2 for C and D.
  *
- * Compiled once per instruction-set level (exec/level.h). The expressions that name these functions come from ptxtools/isa/matrix.py.
+ * Compiled once per instruction-set level (isa/level.h). The expressions that name these functions come from ptxtools/isa/matrix.py.
  */
 #ifndef TSR_EXEC_MATRIX_MATRIX_H
 #define TSR_EXEC_MATRIX_MATRIX_H

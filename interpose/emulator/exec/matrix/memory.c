@@ -61,7 +61,7 @@ static void move_out(unsigned char *reg, unsigned char *memory, uint32_t bytes)
 }
 
 static const struct tsr_insn *fragment_move(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m,
-                                            const struct tsr_fragment *f, enum tsr_access access, move *one)
+                                            const struct tsr_fragment *f, enum tsr_memory_access access, move *one)
 {
     uint32_t parts = elements_of(f), reg_bytes = f->bytes > 4 ? f->bytes : 4, step = whole_registers(f) ? parts : 1;
     uint32_t bytes = f->bytes * step;
@@ -111,7 +111,7 @@ static void transpose(uint16_t out[64], const uint16_t in[64])
 
 /* The rows' host addresses: row r of matrix j is given by lane 8 * j + r. */
 static bool row_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t count, enum tsr_space_kind space,
-                          enum tsr_access access, unsigned char *host[32])
+                          enum tsr_memory_access access, unsigned char *host[32])
 {
     uint64_t address[32];
     for (uint32_t l = 0; l < 8 * count; l++)

@@ -41,7 +41,7 @@ static const struct tsr_touches *kernel_touches(const struct tsr_instance *insta
                                 .stream = stream,
                                 .known = node->function,
                                 .gathered = &gathered,
-                                .call = node->call && !instance->apart ? &node->call->operands : &no_call,
+                                .call = node->call && !instance->call_changed ? &node->call->operands : &no_call,
                                 .place = *found};
     return tsr_touches_of(&launch);
 }
@@ -87,7 +87,7 @@ static bool find_touches(struct tsr_instance *instance, CUstream stream, const s
     return known;
 }
 
-/* The node of which nothing was known the last time is looked at first. */
+/* The node of which nothing was known the last time comes first. */
 static bool is_still_unknown(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)
 {
     struct tsr_union all = {.precedence = &instance->precedence};
@@ -105,14 +105,14 @@ static bool is_in_its_context(const struct tsr_instance *instance, const struct 
            (found->stream && __atomic_load_n(&found->stream->context, __ATOMIC_RELAXED) == instance->nodes.context);
 }
 
-void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)
+void tsr_instance_examine_locked(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)
 {
     struct tsr_instance_stamp now = tsr_instance_stamp_now(instance);
-    if (instance->known && tsr_instance_same_stamp(&instance->looked, &now))
+    if (instance->known && tsr_instance_same_stamp(&instance->examined, &now))
         return;
     instance->known = false;
     instance->reason = instance->nodes.reason;
-    if ((instance->bound || instance->nodes.actions) && !instance->reason)
+    if ((instance->stays_opaque || instance->nodes.actions) && !instance->reason)
         instance->reason = TSR_REASON_GRAPH_NODE; /* as a whole */
     if (instance->reason)
         return;
@@ -121,5 +121,5 @@ void tsr_instance_look_locked(struct tsr_instance *instance, CUstream stream, co
         return;
     instance->known = find_touches(instance, stream, found);
     instance->reason = instance->known ? TSR_REASON_NONE : TSR_REASON_RANGES;
-    instance->looked = now;
+    instance->examined = now;
 }
