@@ -76,6 +76,8 @@ def _scheduled(words: str, emulation: Emulation | None) -> Policy:
         with ExitStack() as stack:
             driver = shim.system_driver() if emulation is None else emulation.change().driver or shim.system_driver()
             found = present_of(emulation, driver, [], stack)()
+        if found.error is not None:
+            raise ConfigError(f"--gpus {words}: the driver cannot be asked: {found.error}", expected=WORKING_DRIVER)
         others = [gpu for gpu in range(len(found.gpus)) if gpu != found.first]
         most = len(found.gpus) if words == "all" else numbers[0]
         if words == "all" and len(found.gpus) == 1:

@@ -100,7 +100,7 @@ static double distance(const struct tsr_survey *survey, uint32_t gpu)
 /* In a pool: where the bytes are that cost most to move; of several such GPUs the one where the stream's last launch went. */
 static uint32_t nearest_locked(const struct tsr_automatic_launch *launch, const struct tsr_survey *survey)
 {
-    uint32_t best = tsr_points_stream(&state->points, launch->stream)->gpu;
+    uint32_t best = tsr_stream_points_stream(&state->points, launch->stream)->gpu;
     double best_bytes = distance(survey, best);
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++) {
         double bytes = distance(survey, gpu);
@@ -195,8 +195,8 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.now_ns = tsr_host_time_ns();
     if (!state->figures.start_ns)
         state->figures.start_ns = asked.now_ns > 0 ? asked.now_ns : 1;
-    struct tsr_point_stream *stream = tsr_points_stream(&state->points, launch->stream);
-    tsr_points_join(stream, launch->joins);
+    struct tsr_point_stream *stream = tsr_stream_points_stream(&state->points, launch->stream);
+    tsr_stream_points_join(stream, launch->joins);
     stream->related = launch->related;
     memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
     asked.last = stream->last;
@@ -352,8 +352,8 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     if (tsr_plan_is_there)
         tsr_plan_went(gpu, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
     tsr_sharing_give(&state->samples.sharing[gpu], asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
-    tsr_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns);
-    tsr_points_stream(&state->points, asked_stream)->gpu = gpu;
+    tsr_stream_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns);
+    tsr_stream_points_stream(&state->points, asked_stream)->gpu = gpu;
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     state->stays = tsr_guard_next(&state->guard, &clocks);
     asked_at_ns = lane || tsr_host_time_is_virtual() ? 0 : (double)tsr_os_monotonic_ns();
@@ -443,9 +443,9 @@ void tsr_automatic_waited(CUstream stream)
     if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
         return;
     pthread_mutex_lock(&lock);
-    struct tsr_point point = tsr_points_of(&state->points, stream);
+    struct tsr_point point = tsr_stream_points_of(&state->points, stream);
     end_wait_locked(point.latest, point.ns[TSR_PLACE_ACTUAL]);
-    tsr_points_done(&state->points, stream);
+    tsr_stream_points_done(&state->points, stream);
     report_locked();
     pthread_mutex_unlock(&lock);
 }
@@ -455,7 +455,7 @@ void tsr_automatic_waited_event(CUevent event)
     if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
         return;
     pthread_mutex_lock(&lock);
-    const struct tsr_point *point = tsr_points_event(&state->points, event);
+    const struct tsr_point *point = tsr_stream_points_event(&state->points, event);
     if (point) {
         end_wait_locked(point->latest, point->ns[TSR_PLACE_ACTUAL]);
         report_locked();
@@ -469,7 +469,7 @@ void tsr_automatic_recorded(CUevent event, CUstream stream)
     if (!tsr_automatic_is_on)
         return;
     pthread_mutex_lock(&lock);
-    tsr_points_record(&state->points, event, stream);
+    tsr_stream_points_record(&state->points, event, stream);
     pthread_mutex_unlock(&lock);
 }
 
@@ -478,7 +478,7 @@ void tsr_automatic_follows(CUstream stream, CUevent event)
     if (!tsr_automatic_is_on)
         return;
     pthread_mutex_lock(&lock);
-    tsr_points_follow(&state->points, stream, event);
+    tsr_stream_points_follow(&state->points, stream, event);
     pthread_mutex_unlock(&lock);
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-struct tsr_point_stream *tsr_points_stream(struct tsr_points *points, CUstream handle)
+struct tsr_point_stream *tsr_stream_points_stream(struct tsr_points *points, CUstream handle)
 {
     struct tsr_point_stream *stream = &points->streams[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) % TSR_POINT_STREAMS];
     if (stream->handle != handle)
@@ -30,16 +30,17 @@ static void extend(struct tsr_point *point, const struct tsr_point *by)
     raise_to(point->ns, by->ns);
 }
 
-void tsr_points_join(struct tsr_point_stream *stream, uint32_t joins)
+void tsr_stream_points_join(struct tsr_point_stream *stream, uint32_t joins)
 {
     if (stream->joins != joins)
         raise_to(stream->after_ns, stream->given.ns);
     stream->joins = joins;
 }
 
-void tsr_points_give(struct tsr_points *points, CUstream handle, uint64_t ticket, const double finish_ns[TSR_PLACE_TIMELINES])
+void tsr_stream_points_give(struct tsr_points *points, CUstream handle, uint64_t ticket,
+                            const double finish_ns[TSR_PLACE_TIMELINES])
 {
-    struct tsr_point_stream *stream = tsr_points_stream(points, handle);
+    struct tsr_point_stream *stream = tsr_stream_points_stream(points, handle);
     struct tsr_point own = {.latest = ticket};
     memcpy(own.ns, finish_ns, sizeof own.ns);
     stream->last = ticket;
@@ -47,36 +48,36 @@ void tsr_points_give(struct tsr_points *points, CUstream handle, uint64_t ticket
     extend(&points->all.given, &own);
 }
 
-struct tsr_point tsr_points_of(struct tsr_points *points, CUstream handle)
+struct tsr_point tsr_stream_points_of(struct tsr_points *points, CUstream handle)
 {
-    struct tsr_point point = handle ? tsr_points_stream(points, handle)->given : points->all.given;
+    struct tsr_point point = handle ? tsr_stream_points_stream(points, handle)->given : points->all.given;
     for (uint32_t i = 0; handle == CU_STREAM_LEGACY && i < TSR_POINT_STREAMS; i++)
         if (points->streams[i].related)
             extend(&point, &points->streams[i].given);
     return point;
 }
 
-void tsr_points_done(struct tsr_points *points, CUstream handle)
+void tsr_stream_points_done(struct tsr_points *points, CUstream handle)
 {
-    struct tsr_point_stream *stream = handle ? tsr_points_stream(points, handle) : &points->all;
+    struct tsr_point_stream *stream = handle ? tsr_stream_points_stream(points, handle) : &points->all;
     stream->given = (struct tsr_point){0};
 }
 
-void tsr_points_record(struct tsr_points *points, CUevent event, CUstream stream)
+void tsr_stream_points_record(struct tsr_points *points, CUevent event, CUstream stream)
 {
-    *event_at(points, event) = (struct tsr_point_event){event, tsr_points_of(points, stream)};
+    *event_at(points, event) = (struct tsr_point_event){event, tsr_stream_points_of(points, stream)};
 }
 
-const struct tsr_point *tsr_points_event(const struct tsr_points *points, CUevent event)
+const struct tsr_point *tsr_stream_points_event(const struct tsr_points *points, CUevent event)
 {
     const struct tsr_point_event *of = event_at(points, event);
     return of->handle == event ? &of->point : NULL;
 }
 
-void tsr_points_follow(struct tsr_points *points, CUstream handle, CUevent event)
+void tsr_stream_points_follow(struct tsr_points *points, CUstream handle, CUevent event)
 {
-    const struct tsr_point *point = tsr_points_event(points, event);
-    struct tsr_point_stream *stream = tsr_points_stream(points, handle);
+    const struct tsr_point *point = tsr_stream_points_event(points, event);
+    struct tsr_point_stream *stream = tsr_stream_points_stream(points, handle);
     if (!point)
         return;
     raise_to(stream->after_ns, point->ns);

@@ -41,24 +41,25 @@ struct tsr_points {
     struct tsr_point_event events[TSR_POINT_EVENTS];
 };
 
-struct tsr_point_stream *tsr_points_stream(struct tsr_points *points, CUstream handle);
+struct tsr_point_stream *tsr_stream_points_stream(struct tsr_points *points, CUstream handle);
 
 /* What comes before the stream's next launch. joins: of its strands so far; a new one comes after all that the stream was given. */
-void tsr_points_join(struct tsr_point_stream *stream, uint32_t joins);
+void tsr_stream_points_join(struct tsr_point_stream *stream, uint32_t joins);
 
 /* A launch was given to the stream: its ticket, and its end by timeline. */
-void tsr_points_give(struct tsr_points *points, CUstream handle, uint64_t ticket, const double finish_ns[TSR_PLACE_TIMELINES]);
+void tsr_stream_points_give(struct tsr_points *points, CUstream handle, uint64_t ticket,
+                            const double finish_ns[TSR_PLACE_TIMELINES]);
 
 /* All that the stream was given, and those for which it waits; NULL: all there is. */
-struct tsr_point tsr_points_of(struct tsr_points *points, CUstream handle);
+struct tsr_point tsr_stream_points_of(struct tsr_points *points, CUstream handle);
 /* It is done. */
-void tsr_points_done(struct tsr_points *points, CUstream handle);
+void tsr_stream_points_done(struct tsr_points *points, CUstream handle);
 
 /* The event stands for what the stream was given. */
-void tsr_points_record(struct tsr_points *points, CUevent event, CUstream stream);
+void tsr_stream_points_record(struct tsr_points *points, CUevent event, CUstream stream);
 /* NULL: not known. */
-const struct tsr_point *tsr_points_event(const struct tsr_points *points, CUevent event);
+const struct tsr_point *tsr_stream_points_event(const struct tsr_points *points, CUevent event);
 /* The stream waits for the event. */
-void tsr_points_follow(struct tsr_points *points, CUstream stream, CUevent event);
+void tsr_stream_points_follow(struct tsr_points *points, CUstream stream, CUevent event);
 
 #endif

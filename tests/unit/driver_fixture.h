@@ -170,7 +170,7 @@ static inline CUresult fixture_launch(CUstream handle, struct fake_kernel *kerne
                                               .grid = {1, 1, 1},
                                               .block = {1, 1, 1},
                                               .cluster = {1, 1, 1},
-                                              .device = tsr_context_device(context),
+                                              .device = tsr_emulated_context_device(context),
                                               .sm_count = tsr_context_sm_count(context)};
     work.kernel.param_bytes = malloc(sizeof(uint64_t));
     memcpy(work.kernel.param_bytes, &kernel, sizeof kernel);

@@ -22,7 +22,7 @@ static struct tsr_emulated_physical *make(uint32_t device, uint64_t bytes)
 static uint64_t reserve(uint64_t bytes)
 {
     uint64_t address = 0;
-    CHECK_EQ(tsr_vmm_reserve(bytes, 0, 0, &address), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_reserve(bytes, 0, 0, &address), CUDA_SUCCESS);
     return address;
 }
 
@@ -33,29 +33,29 @@ TEST(a_free_hint_is_honoured)
 #else
     uint64_t hint = 0x200000000000ull, bytes = 1ull << 40, first = 0, second = 0;
 #endif
-    CHECK_EQ(tsr_vmm_reserve(bytes, 0, hint, &first), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_reserve(bytes, 0, hint, &first), CUDA_SUCCESS);
     CHECK_EQ(first, hint);
-    CHECK_EQ(tsr_vmm_reserve(4 * MIB, 0, first, &second), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_reserve(4 * MIB, 0, first, &second), CUDA_SUCCESS);
     CHECK(second != first);
-    CHECK_EQ(tsr_vmm_free(first, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
-    CHECK_EQ(tsr_vmm_free(first, bytes), CUDA_SUCCESS);
-    CHECK_EQ(tsr_vmm_free(first, bytes), CUDA_ERROR_INVALID_VALUE);
-    CHECK_EQ(tsr_vmm_free(second, 4 * MIB), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_free(first, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(tsr_emulated_vmm_free(first, bytes), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_free(first, bytes), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(tsr_emulated_vmm_free(second, 4 * MIB), CUDA_SUCCESS);
 }
 
 TEST(reservations_without_a_hint_are_the_same_each_time)
 {
     uint64_t a = reserve(8 * MIB), b = reserve(2 * MIB), aligned = 0;
-    CHECK_EQ(tsr_vmm_free(a, 8 * MIB), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_free(a, 8 * MIB), CUDA_SUCCESS);
     CHECK_EQ(reserve(8 * MIB), a);
-    CHECK_EQ(tsr_vmm_reserve(2 * MIB, 1ull << 32, 0, &aligned), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_reserve(2 * MIB, 1ull << 32, 0, &aligned), CUDA_SUCCESS);
     CHECK_EQ(aligned % (1ull << 32), 0);
-    CHECK_EQ(tsr_vmm_reserve(2 * MIB, 3 * MIB, 0, &aligned), CUDA_ERROR_INVALID_VALUE);
-    CHECK_EQ(tsr_vmm_reserve(MIB, 0, 0, &aligned), CUDA_ERROR_INVALID_VALUE);
-    CHECK_EQ(tsr_vmm_reserve(1ull << 60, 0, 0, &aligned), CUDA_ERROR_OUT_OF_MEMORY);
-    tsr_vmm_free(aligned, 2 * MIB);
-    tsr_vmm_free(a, 8 * MIB);
-    tsr_vmm_free(b, 2 * MIB);
+    CHECK_EQ(tsr_emulated_vmm_reserve(2 * MIB, 3 * MIB, 0, &aligned), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(tsr_emulated_vmm_reserve(MIB, 0, 0, &aligned), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(tsr_emulated_vmm_reserve(1ull << 60, 0, 0, &aligned), CUDA_ERROR_OUT_OF_MEMORY);
+    tsr_emulated_vmm_free(aligned, 2 * MIB);
+    tsr_emulated_vmm_free(a, 8 * MIB);
+    tsr_emulated_vmm_free(b, 2 * MIB);
 }
 
 TEST(two_mappings_show_the_same_bytes)
@@ -67,13 +67,13 @@ TEST(two_mappings_show_the_same_bytes)
     CHECK_EQ(*(uint32_t *)(uintptr_t)(b + 3 * MIB), 77);
     CHECK_EQ(tsr_vmm_map(a, 4 * MIB, 0, physical), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(tsr_vmm_map(a + 4 * MIB, 4 * MIB, 0, physical), CUDA_ERROR_INVALID_VALUE);
-    CHECK_EQ(tsr_vmm_free(a, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(tsr_emulated_vmm_free(a, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(tsr_vmm_unmap(a, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(tsr_vmm_unmap(a + 2 * MIB, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(tsr_vmm_unmap(a, 4 * MIB), CUDA_SUCCESS);
     CHECK_EQ(tsr_vmm_unmap(b, 4 * MIB), CUDA_SUCCESS);
-    CHECK_EQ(tsr_vmm_free(a, 4 * MIB), CUDA_SUCCESS);
-    CHECK_EQ(tsr_vmm_free(b, 4 * MIB), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_free(a, 4 * MIB), CUDA_SUCCESS);
+    CHECK_EQ(tsr_emulated_vmm_free(b, 4 * MIB), CUDA_SUCCESS);
     CHECK_EQ(emulated->live[0].memory_used_bytes, 4 * MIB);
     CHECK_EQ(tsr_physical_release(tsr_physical_handle(physical)), CUDA_SUCCESS);
     CHECK_EQ(emulated->live[0].memory_used_bytes, 0);
@@ -98,7 +98,7 @@ TEST(access_is_per_device_and_begins_with_none)
     CHECK_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
     CHECK_EQ(tsr_vmm_access_set(a + 2 * MIB, 2 * MIB, 1, CU_MEM_ACCESS_FLAGS_PROT_READ), CUDA_ERROR_INVALID_VALUE);
     tsr_vmm_unmap(a, 2 * MIB);
-    tsr_vmm_free(a, 2 * MIB);
+    tsr_emulated_vmm_free(a, 2 * MIB);
     tsr_physical_release(tsr_physical_handle(physical));
 }
 
@@ -119,7 +119,7 @@ TEST(memory_lives_as_long_as_somebody_refers_to_it)
     CHECK_EQ(emulated->live[0].memory_used_bytes, 2 * MIB);
     CHECK_EQ(tsr_physical_release(again), CUDA_SUCCESS);
     CHECK_EQ(emulated->live[0].memory_used_bytes, 0);
-    tsr_vmm_free(a, 2 * MIB);
+    tsr_emulated_vmm_free(a, 2 * MIB);
 }
 
 TEST(a_descriptor_carries_the_memory)
@@ -138,8 +138,8 @@ TEST(a_descriptor_carries_the_memory)
     CHECK_EQ(*(uint32_t *)(uintptr_t)a, 5);
     tsr_vmm_unmap(a, 2 * MIB);
     tsr_vmm_unmap(b, 2 * MIB);
-    tsr_vmm_free(a, 2 * MIB);
-    tsr_vmm_free(b, 2 * MIB);
+    tsr_emulated_vmm_free(a, 2 * MIB);
+    tsr_emulated_vmm_free(b, 2 * MIB);
     CHECK_EQ(tsr_physical_import(other, &imported), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(tsr_physical_import(-1, &imported), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(tsr_physical_release(tsr_physical_handle(imported)), CUDA_SUCCESS);

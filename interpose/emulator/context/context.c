@@ -199,7 +199,7 @@ CUcontext tsr_context_handle(struct tsr_context *context)
     return context->handle;
 }
 
-uint32_t tsr_context_device(const struct tsr_context *context)
+uint32_t tsr_emulated_context_device(const struct tsr_context *context)
 {
     return context->device;
 }

@@ -34,7 +34,7 @@ CUresult tsr_context_current_any(struct tsr_context **out);
 CUresult tsr_context_from_handle(CUcontext handle, struct tsr_context **out); /* NULL handle: current */
 CUcontext tsr_context_handle(struct tsr_context *context);
 
-uint32_t tsr_context_device(const struct tsr_context *context);
+uint32_t tsr_emulated_context_device(const struct tsr_context *context);
 uint32_t tsr_context_sm_count(const struct tsr_context *context); /* limited in a green context */
 const struct tsr_device_desc *tsr_context_desc(const struct tsr_context *context);
 /* The context whose memory and modules it uses: itself, for a green context its device's primary one. */

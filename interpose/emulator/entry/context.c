@@ -197,7 +197,7 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
     struct tsr_context *context;
     TSR_TRY(tsr_context_current_any(&context));
     TSR_REQUIRE(device, CUDA_ERROR_INVALID_VALUE);
-    *device = (CUdevice)tsr_context_device(context);
+    *device = (CUdevice)tsr_emulated_context_device(context);
     return CUDA_SUCCESS;
 }
 
@@ -212,7 +212,7 @@ CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
     struct tsr_context *context;
     TSR_TRY(find_or_current(ctx, &context));
     TSR_REQUIRE(device, CUDA_ERROR_INVALID_VALUE);
-    *device = (CUdevice)tsr_context_device(context);
+    *device = (CUdevice)tsr_emulated_context_device(context);
     return CUDA_SUCCESS;
 }
 

@@ -33,7 +33,7 @@ CUresult tsr_kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3 *params, struct tsr_wo
         .params = params->kernelParams,
         .extra = params->extra,
     };
-    return tsr_launch_prepare(context, &launch, out);
+    return tsr_emulated_launch_prepare(context, &launch, out);
 }
 
 CUresult tsr_kernel_params_locked(struct tsr_graph_node *node, CUDA_KERNEL_NODE_PARAMS_v3 *out)

@@ -81,7 +81,7 @@ CUresult CUDAAPI cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CU
     TSR_REQUIRE(resource, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_context_from_handle(hCtx, &context));
     TSR_REQUIRE(type == CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
-    resource_fill(resource, tsr_context_device(context), tsr_context_sm_count(context));
+    resource_fill(resource, tsr_emulated_context_device(context), tsr_context_sm_count(context));
     return CUDA_SUCCESS;
 }
 
@@ -212,7 +212,7 @@ CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx)
     CUresult result = tsr_context_destroy(context);
     if (tsr_current_top() == context && tsr_current_pop(&popped) == CUDA_SUCCESS)
         tsr_context_unref(popped);
-    tsr_primary_release(tsr_context_device(context));
+    tsr_primary_release(tsr_emulated_context_device(context));
     tsr_context_unref(context);
     return result;
 }

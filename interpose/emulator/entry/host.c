@@ -37,7 +37,7 @@ CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize)
 /* The host allocation or registration that holds the pointer. */
 static CUresult find(const void *p, struct tsr_range *range, struct tsr_emulated_allocation *allocation)
 {
-    TSR_REQUIRE(tsr_allocation_find((uint64_t)(uintptr_t)p, range, allocation) && range->kind == TSR_RANGE_HOST,
+    TSR_REQUIRE(tsr_emulated_allocation_find((uint64_t)(uintptr_t)p, range, allocation) && range->kind == TSR_RANGE_HOST,
                 CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;
 }
@@ -74,7 +74,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *p)
     struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(p, CUDA_ERROR_INVALID_VALUE);
-    TSR_REQUIRE(tsr_allocation_find((uint64_t)(uintptr_t)p, &range, &allocation) && range.kind == TSR_RANGE_HOST &&
+    TSR_REQUIRE(tsr_emulated_allocation_find((uint64_t)(uintptr_t)p, &range, &allocation) && range.kind == TSR_RANGE_HOST &&
                     allocation.registered,
                 CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     TSR_REQUIRE(allocation.user_base == (uint64_t)(uintptr_t)p, CUDA_ERROR_INVALID_VALUE);

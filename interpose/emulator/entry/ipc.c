@@ -28,7 +28,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(pdptr && Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, CUDA_ERROR_INVALID_VALUE);
     memcpy(&name, &handle, sizeof name);
-    TSR_TRY(tsr_share_open(context, &name, NULL, &address));
+    TSR_TRY(tsr_emulated_share_open(context, &name, NULL, &address));
     *pdptr = address;
     return CUDA_SUCCESS;
 }

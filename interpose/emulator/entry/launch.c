@@ -178,7 +178,8 @@ static void owner_release(void *owner)
     tsr_module_unref(owner);
 }
 
-CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_emulated_launch *launch, struct tsr_work *work)
+CUresult tsr_emulated_launch_prepare(struct tsr_context *context, const struct tsr_emulated_launch *launch,
+                                     struct tsr_work *work)
 {
     struct tsr_loaded_entry *entry;
     struct shape shape = {.cooperative = launch->cooperative};
@@ -199,7 +200,7 @@ CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_emulat
         .shared_dynamic_bytes = launch->shared_dynamic_bytes,
         .params = bytes,
         .cooperative = shape.cooperative,
-        .device = tsr_context_device(context),
+        .device = tsr_emulated_context_device(context),
         .sm_count = tsr_context_sm_count(context),
         .device_desc = tsr_context_desc(context),
         .space = tsr_space_instance(),
@@ -224,7 +225,7 @@ static CUresult submit(CUstream handle, const struct tsr_emulated_launch *launch
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(launch->function, CUDA_ERROR_INVALID_HANDLE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));
-    CUresult result = tsr_launch_prepare(tsr_stream_context(stream), launch, &work);
+    CUresult result = tsr_emulated_launch_prepare(tsr_stream_context(stream), launch, &work);
     if (result == CUDA_SUCCESS)
         result = tsr_stream_submit(stream, &work);
     tsr_stream_put(stream);

@@ -24,6 +24,7 @@ struct tsr_emulated_launch {
  * Errors: INVALID_HANDLE, INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE, INVALID_CLUSTER_SIZE, those of loading the
  * function into the context, OUT_OF_MEMORY.
  */
-CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_emulated_launch *launch, struct tsr_work *work);
+CUresult tsr_emulated_launch_prepare(struct tsr_context *context, const struct tsr_emulated_launch *launch,
+                                     struct tsr_work *work);
 
 #endif

@@ -77,8 +77,8 @@ static uint32_t catalog_device(const struct tsr_library *library)
 {
     struct tsr_context *context;
     if (tsr_context_current_any(&context) == CUDA_SUCCESS &&
-        text_for(library, tsr_context_device(context))->result == CUDA_SUCCESS)
-        return tsr_context_device(context);
+        text_for(library, tsr_emulated_context_device(context))->result == CUDA_SUCCESS)
+        return tsr_emulated_context_device(context);
     uint32_t device = 0;
     while (text_for(library, device)->result != CUDA_SUCCESS)
         device++;
@@ -196,7 +196,7 @@ static CUresult load_locked(struct tsr_library *library, struct tsr_context *con
     struct tsr_code_box *box;
     if (!tsr_vec_reserve(&library->modules, library->modules.count + 1))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    TSR_TRY(box_for_locked(library, tsr_context_device(context), &box));
+    TSR_TRY(box_for_locked(library, tsr_emulated_context_device(context), &box));
     TSR_TRY(tsr_module_create(context, box, library, &silent, out));
     library->modules.data[library->modules.count++] = *out;
     return CUDA_SUCCESS;

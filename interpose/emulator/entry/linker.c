@@ -101,7 +101,7 @@ static CUresult check_text(struct linker *linker, const char *text)
     struct tsr_context *context;
     struct tsr_code_box *box;
     TSR_TRY(tsr_context_current(&context));
-    TSR_TRY(tsr_code_box_create(text, strlen(text), tsr_context_device(context), &linker->log, &box));
+    TSR_TRY(tsr_code_box_create(text, strlen(text), tsr_emulated_context_device(context), &linker->log, &box));
     tsr_code_box_unref(box);
     return CUDA_SUCCESS;
 }

@@ -25,7 +25,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned 
 /* count bytes from the pointer on must lie in one managed allocation. */
 static CUresult find(CUdeviceptr ptr, size_t count, struct tsr_range *range, struct tsr_emulated_allocation *allocation)
 {
-    TSR_REQUIRE(count && tsr_allocation_find(ptr, range, allocation) && range->kind == TSR_RANGE_MANAGED,
+    TSR_REQUIRE(count && tsr_emulated_allocation_find(ptr, range, allocation) && range->kind == TSR_RANGE_MANAGED,
                 CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(count <= range->base + range->bytes - ptr, CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;

@@ -14,7 +14,8 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     struct tsr_context *context;
     TSR_TRY(tsr_context_current(&context));
-    uint64_t capacity = tsr_context_desc(context)->memory_bytes, used = tsr_device_memory_used(tsr_context_device(context));
+    uint64_t capacity = tsr_context_desc(context)->memory_bytes,
+             used = tsr_device_memory_used(tsr_emulated_context_device(context));
     if (free_bytes)
         *free_bytes = used < capacity ? capacity - used : 0;
     if (total)
@@ -56,7 +57,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
     TSR_TRY(tsr_context_current(&context));
     if (!dptr)
         return CUDA_SUCCESS;
-    TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation) && range.base == dptr, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(tsr_emulated_allocation_find(dptr, &range, &allocation) && range.base == dptr, CUDA_ERROR_INVALID_VALUE);
     bool imported = range.kind == TSR_RANGE_IPC && allocation.detail;
     TSR_REQUIRE(range.kind == TSR_RANGE_PLAIN || range.kind == TSR_RANGE_POOL || imported ||
                     (range.kind == TSR_RANGE_MANAGED &&
@@ -76,7 +77,7 @@ CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUde
     struct tsr_range range;
     struct tsr_emulated_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
-    TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation), CUDA_ERROR_NOT_FOUND);
+    TSR_REQUIRE(tsr_emulated_allocation_find(dptr, &range, &allocation), CUDA_ERROR_NOT_FOUND);
     TSR_REQUIRE(dptr - allocation.user_base < range.requested_bytes, CUDA_ERROR_NOT_FOUND);
     if (pbase)
         *pbase = allocation.user_base;

@@ -290,7 +290,7 @@ CUresult tsr_module_load(struct tsr_context *context, const void *image, size_t 
         return result;
     }
     struct tsr_code_box *box;
-    result = tsr_code_box_create(resolved.text, resolved.length, tsr_context_device(context), log, &box);
+    result = tsr_code_box_create(resolved.text, resolved.length, tsr_emulated_context_device(context), log, &box);
     tsr_image_fini(&resolved);
     return result == CUDA_SUCCESS ? tsr_module_create(context, box, NULL, log, out) : result;
 }
@@ -380,5 +380,5 @@ CUresult tsr_entry_resolve(struct tsr_context *context, const void *handle, stru
 
 struct tsr_function_settings *tsr_entry_settings(struct tsr_loaded_entry *entry)
 {
-    return entry->kernel ? &entry->kernel->settings[tsr_context_device(entry->module->context)] : &entry->settings;
+    return entry->kernel ? &entry->kernel->settings[tsr_emulated_context_device(entry->module->context)] : &entry->settings;
 }

@@ -52,7 +52,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(Flags == 0, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_context_find(peerContext, &peer));
-    uint32_t from = tsr_context_device(context), to = tsr_context_device(peer);
+    uint32_t from = tsr_emulated_context_device(context), to = tsr_emulated_context_device(peer);
     TSR_REQUIRE(from != to && link_of(from, to)->peer_access, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     return tsr_peer_enable(context, peer);
 }

@@ -22,7 +22,7 @@ static int ordinal(const struct place *place)
 {
     if (is_device(place))
         return (int)place->range.location;
-    return place->allocation.context ? (int)tsr_context_device(place->allocation.context) : 0;
+    return place->allocation.context ? (int)tsr_emulated_context_device(place->allocation.context) : 0;
 }
 
 #define PUT(type, expression)                                                                                                  \
@@ -35,7 +35,7 @@ static CUresult access_flags(const struct place *place, void *data)
 {
     struct tsr_context *context;
     TSR_TRY(tsr_context_current(&context));
-    unsigned bit = 1u << tsr_context_device(context);
+    unsigned bit = 1u << tsr_emulated_context_device(context);
     PUT(int, place->range.writable &bit    ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
              : place->range.readable & bit ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
                                            : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
@@ -99,7 +99,7 @@ static CUresult get(const struct place *place, CUpointer_attribute attribute, vo
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return access_flags(place, data);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        PUT(CUmemoryPool, range->kind == TSR_RANGE_POOL ? tsr_pool_handle(allocation->detail) : NULL);
+        PUT(CUmemoryPool, range->kind == TSR_RANGE_POOL ? tsr_emulated_pool_handle(allocation->detail) : NULL);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         PUT(unsigned long long, range->id);
@@ -151,7 +151,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute
     struct place place = {.address = ptr};
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(data, CUDA_ERROR_INVALID_VALUE);
-    TSR_REQUIRE(tsr_allocation_find(ptr, &place.range, &place.allocation), CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(tsr_emulated_allocation_find(ptr, &place.range, &place.allocation), CUDA_ERROR_INVALID_VALUE);
     return get(&place, attribute, data);
 }
 
@@ -161,7 +161,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_at
     struct place place = {.address = ptr};
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(numAttributes && attributes && data, CUDA_ERROR_INVALID_VALUE);
-    bool known = tsr_allocation_find(ptr, &place.range, &place.allocation);
+    bool known = tsr_emulated_allocation_find(ptr, &place.range, &place.allocation);
     for (unsigned i = 0; i < numAttributes; i++) {
         TSR_REQUIRE(data[i], CUDA_ERROR_INVALID_VALUE);
         if (!known || get(&place, attributes[i], data[i]) != CUDA_SUCCESS)

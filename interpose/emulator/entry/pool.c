@@ -39,12 +39,13 @@ static CUresult alloc_on(struct tsr_emulated_pool *pool, struct tsr_emulated_str
 {
     uint64_t address;
     if (!pool)
-        TSR_TRY(tsr_pool_current(tsr_context_device(tsr_stream_context(stream)), &pool));
-    TSR_REQUIRE(tsr_pool_device(pool) == tsr_context_device(tsr_stream_context(stream)) ||
-                    tsr_machine_instance()
-                        ->links[tsr_context_device(tsr_stream_context(stream)) * TSR_MACHINE_DEVICES + tsr_pool_device(pool)]
-                        .peer_access,
-                CUDA_ERROR_INVALID_VALUE);
+        TSR_TRY(tsr_pool_current(tsr_emulated_context_device(tsr_stream_context(stream)), &pool));
+    TSR_REQUIRE(
+        tsr_pool_device(pool) == tsr_emulated_context_device(tsr_stream_context(stream)) ||
+            tsr_machine_instance()
+                ->links[tsr_emulated_context_device(tsr_stream_context(stream)) * TSR_MACHINE_DEVICES + tsr_pool_device(pool)]
+                .peer_access,
+        CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(alloc_patiently(pool, stream, bytes, &address));
     *out = address;
     return CUDA_SUCCESS;
@@ -109,7 +110,7 @@ static CUresult free_ordinary(struct tsr_emulated_stream *stream, CUdeviceptr dp
 {
     struct tsr_range range;
     struct tsr_emulated_allocation allocation;
-    TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation) && range.base == dptr, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(tsr_emulated_allocation_find(dptr, &range, &allocation) && range.base == dptr, CUDA_ERROR_INVALID_VALUE);
     bool imported = range.kind == TSR_RANGE_IPC && allocation.detail;
     TSR_REQUIRE(range.kind == TSR_RANGE_PLAIN || imported, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(!tsr_stream_capturing(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -148,7 +149,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolP
     unsigned types = (unsigned)poolProps->handleTypes;
     TSR_REQUIRE(!(types & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_NOT_SUPPORTED);
     TSR_TRY(tsr_pool_create((uint32_t)poolProps->location.id, poolProps->maxSize, types, &made));
-    *pool = tsr_pool_handle(made);
+    *pool = tsr_emulated_pool_handle(made);
     return CUDA_SUCCESS;
 }
 
@@ -166,7 +167,7 @@ static CUresult device_pool(CUmemoryPool *out, CUdevice dev, CUresult (*get)(uin
     TSR_REQUIRE(out, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_device_check(dev));
     TSR_TRY(get((uint32_t)dev, &pool));
-    *out = tsr_pool_handle(pool);
+    *out = tsr_emulated_pool_handle(pool);
     return CUDA_SUCCESS;
 }
 
@@ -220,7 +221,7 @@ CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
     struct tsr_emulated_pool *found;
     TSR_TRY(find(pool, &found));
-    tsr_pool_trim(found, minBytesToKeep);
+    tsr_emulated_pool_trim(found, minBytesToKeep);
     return CUDA_SUCCESS;
 }
 
@@ -296,7 +297,7 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void
     TSR_REQUIRE(pool_out && !flags && handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE((uintptr_t)handle <= INT32_MAX, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_pool_import((int)(uintptr_t)handle, &pool));
-    *pool_out = tsr_pool_handle(pool);
+    *pool_out = tsr_emulated_pool_handle(pool);
     return CUDA_SUCCESS;
 }
 
@@ -306,7 +307,7 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, C
     struct tsr_emulated_allocation allocation;
     struct tsr_share_name name;
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(shareData_out && tsr_allocation_find(ptr, &range, &allocation) && range.kind == TSR_RANGE_POOL,
+    TSR_REQUIRE(shareData_out && tsr_emulated_allocation_find(ptr, &range, &allocation) && range.kind == TSR_RANGE_POOL,
                 CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(tsr_pool_handle_types(allocation.detail), CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_share_make(ptr, &name));
@@ -324,7 +325,7 @@ CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
     TSR_REQUIRE(ptr_out && shareData && tsr_pool_is_imported(found), CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_context_current(&context));
     memcpy(&name, shareData, sizeof name);
-    TSR_TRY(tsr_share_open(context, &name, found, &address));
+    TSR_TRY(tsr_emulated_share_open(context, &name, found, &address));
     *ptr_out = address;
     return CUDA_SUCCESS;
 }

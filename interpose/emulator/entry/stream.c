@@ -88,7 +88,7 @@ CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device)
     CUresult result;
     struct tsr_emulated_stream *stream = look_up(hStream, &result);
     if (stream && device)
-        *device = (CUdevice)tsr_context_device(tsr_stream_context(stream));
+        *device = (CUdevice)tsr_emulated_context_device(tsr_stream_context(stream));
     else if (stream)
         result = CUDA_ERROR_INVALID_VALUE;
     if (stream)

@@ -75,7 +75,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align
     uint64_t address;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(ptr && !flags, CUDA_ERROR_INVALID_VALUE);
-    TSR_TRY(tsr_vmm_reserve(size, alignment, addr, &address));
+    TSR_TRY(tsr_emulated_vmm_reserve(size, alignment, addr, &address));
     *ptr = address;
     return CUDA_SUCCESS;
 }
@@ -83,7 +83,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
     TSR_TRY(tsr_driver_ready());
-    return tsr_vmm_free(ptr, size);
+    return tsr_emulated_vmm_free(ptr, size);
 }
 
 static CUresult find(CUmemGenericAllocationHandle handle, struct tsr_emulated_physical **out)

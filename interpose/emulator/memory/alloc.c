@@ -96,7 +96,7 @@ static CUresult publish(struct tsr_context *context, struct tsr_range *range, un
 
 CUresult tsr_memory_alloc(struct tsr_context *context, uint64_t bytes, enum tsr_range_kind kind, uint64_t *address)
 {
-    uint32_t device = tsr_context_device(context);
+    uint32_t device = tsr_emulated_context_device(context);
     uint64_t base;
     CUresult result = tsr_device_heap_alloc(device, bytes, &base);
     if (result != CUDA_SUCCESS)
@@ -219,7 +219,7 @@ bool tsr_memory_release(uint64_t base, enum tsr_range_kind kind)
     return true;
 }
 
-bool tsr_allocation_find(uint64_t address, struct tsr_range *range, struct tsr_emulated_allocation *allocation)
+bool tsr_emulated_allocation_find(uint64_t address, struct tsr_range *range, struct tsr_emulated_allocation *allocation)
 {
     pthread_mutex_lock(&lock);
     bool found = tsr_space_lookup(tsr_space_instance(), address, range) && range->owner;

@@ -2,7 +2,7 @@
  * Allocations: what the application was given and must hand back. Each is one range of the address space with a struct
  * tsr_emulated_allocation as its owner. Made and freed here for all kinds that occupy a heap or host memory; VMM and pools attach their own.
  *
- * One lock protects all allocation records; tsr_allocation_find copies one out under it.
+ * One lock protects all allocation records; tsr_emulated_allocation_find copies one out under it.
  */
 #ifndef TSR_MEMORY_ALLOC_H
 #define TSR_MEMORY_ALLOC_H
@@ -38,7 +38,7 @@ CUresult tsr_memory_register(struct tsr_context *context, uint64_t address, uint
 bool tsr_memory_release(uint64_t base, enum tsr_range_kind kind);
 
 /* The range that holds the address and its allocation, copied. detail is only to be followed by its own part. */
-bool tsr_allocation_find(uint64_t address, struct tsr_range *range, struct tsr_emulated_allocation *allocation);
+bool tsr_emulated_allocation_find(uint64_t address, struct tsr_range *range, struct tsr_emulated_allocation *allocation);
 /* Changes the record under the lock; false: no such range. */
 bool tsr_allocation_change(uint64_t address, void (*change)(struct tsr_emulated_allocation *allocation, void *argument),
                            void *argument);

@@ -44,8 +44,8 @@ static void apply_locked(uint32_t device)
 
 static void count_locked(const struct tsr_context *context, struct tsr_context *peer, int change)
 {
-    users[tsr_context_device(peer)][tsr_context_device(context)] += (uint32_t)change;
-    apply_locked(tsr_context_device(peer));
+    users[tsr_emulated_context_device(peer)][tsr_emulated_context_device(context)] += (uint32_t)change;
+    apply_locked(tsr_emulated_context_device(peer));
 }
 
 static void peers_destroy(struct tsr_context *context, void *value)

@@ -128,7 +128,7 @@ void tsr_pool_current_set(uint32_t device, struct tsr_emulated_pool *pool)
     pthread_mutex_unlock(&defaults_lock);
 }
 
-CUmemoryPool tsr_pool_handle(const struct tsr_emulated_pool *pool)
+CUmemoryPool tsr_emulated_pool_handle(const struct tsr_emulated_pool *pool)
 {
     return pool->handle;
 }
@@ -202,7 +202,7 @@ static void trim_locked(struct tsr_emulated_pool *pool, uint64_t keep_bytes)
             drop_locked(pool, i);
 }
 
-void tsr_pool_trim(struct tsr_emulated_pool *pool, uint64_t keep_bytes)
+void tsr_emulated_pool_trim(struct tsr_emulated_pool *pool, uint64_t keep_bytes)
 {
     pthread_mutex_lock(&pool->lock);
     trim_locked(pool, keep_bytes);

@@ -38,7 +38,7 @@ CUresult tsr_pool_default(uint32_t device, struct tsr_emulated_pool **out);
 CUresult tsr_pool_current(uint32_t device, struct tsr_emulated_pool **out);
 void tsr_pool_current_set(uint32_t device, struct tsr_emulated_pool *pool);
 
-CUmemoryPool tsr_pool_handle(const struct tsr_emulated_pool *pool);
+CUmemoryPool tsr_emulated_pool_handle(const struct tsr_emulated_pool *pool);
 uint32_t tsr_pool_device(const struct tsr_emulated_pool *pool);
 unsigned tsr_pool_handle_types(const struct tsr_emulated_pool *pool);
 
@@ -51,7 +51,7 @@ bool tsr_pool_free_begin(uint64_t address, struct tsr_stream_key key, struct tsr
 void tsr_pool_free_end(const struct tsr_pool_free *pending);
 /* Both at once; the caller has waited for work. */
 bool tsr_pool_free_now(uint64_t address);
-void tsr_pool_trim(struct tsr_emulated_pool *pool, uint64_t keep_bytes);
+void tsr_emulated_pool_trim(struct tsr_emulated_pool *pool, uint64_t keep_bytes);
 
 /* Errors: INVALID_VALUE. */
 CUresult tsr_pool_attribute_get(struct tsr_emulated_pool *pool, CUmemPool_attribute attribute, void *value);

@@ -67,7 +67,7 @@ static CUresult publish(struct tsr_context *context, const struct tsr_share_name
     struct tsr_emulated_allocation *allocation = tsr_allocation_create(context, device);
     if (!allocation)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    uint16_t access = (uint16_t)(tsr_peer_mask(device) | 1u << tsr_context_device(context));
+    uint16_t access = (uint16_t)(tsr_peer_mask(device) | 1u << tsr_emulated_context_device(context));
     *address = mapped + name->offset % PAGE;
     allocation->detail = pool;
     allocation->mapped_bytes = mapped_bytes;
@@ -110,7 +110,7 @@ static CUresult open_locked(struct tsr_context *context, const struct tsr_share_
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_share_open(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t *address)
+CUresult tsr_emulated_share_open(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t *address)
 {
     if (name->magic != SHARE_MAGIC || tsr_machine_device(name->number) < 0)
         return CUDA_ERROR_INVALID_VALUE;

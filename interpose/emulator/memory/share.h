@@ -24,7 +24,7 @@ CUresult tsr_share_make(uint64_t address, struct tsr_share_name *out);
  * pool: the imported pool for which it is opened, in any process; NULL for the legacy calls, which refuse the process that made the name
  * (INVALID_CONTEXT). Errors: INVALID_VALUE, MAP_FAILED when the other process cannot be reached.
  */
-CUresult tsr_share_open(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t *address);
+CUresult tsr_emulated_share_open(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t *address);
 /* The caller has waited for work. Errors: INVALID_VALUE. */
 CUresult tsr_share_close(uint64_t address);
 

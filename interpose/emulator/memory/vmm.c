@@ -75,7 +75,7 @@ static bool insert_locked(uint64_t base, uint64_t bytes)
     return true;
 }
 
-CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint64_t *address)
+CUresult tsr_emulated_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint64_t *address)
 {
     if (!bytes || !aligned(bytes) || (alignment & (alignment - 1)))
         return CUDA_ERROR_INVALID_VALUE;
@@ -99,7 +99,7 @@ CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_vmm_free(uint64_t address, uint64_t bytes)
+CUresult tsr_emulated_vmm_free(uint64_t address, uint64_t bytes)
 {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);

@@ -8,9 +8,9 @@
 #include "physical.h"
 
 /* hint 0: anywhere. A hint that is free is honoured exactly. Errors: INVALID_VALUE, OUT_OF_MEMORY. */
-CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint64_t *address);
+CUresult tsr_emulated_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint64_t *address);
 /* Exactly what was reserved, with nothing mapped in it. */
-CUresult tsr_vmm_free(uint64_t address, uint64_t bytes);
+CUresult tsr_emulated_vmm_free(uint64_t address, uint64_t bytes);
 CUresult tsr_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_emulated_physical *physical);
 /* Whole mappings, any number. */
 CUresult tsr_vmm_unmap(uint64_t address, uint64_t bytes);

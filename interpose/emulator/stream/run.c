@@ -144,7 +144,7 @@ static uint64_t run_copy(const struct tsr_work *work, uint64_t ready_ns)
         tsr_clock_copy_ns(machine, places.from, places.to, places.bytes, !(places.from_pageable | places.to_pageable));
     uint64_t end_ns = ns + tsr_timeline_place_copy(tsr_engine_timeline(), places.from, places.to, ns, ready_ns);
     if (places.to < TSR_LOCATION_HOST || places.from < TSR_LOCATION_HOST) /* counted, as launches are, on the stream's GPU */
-        tsr_live_copy(machine, tsr_context_device(work->context), places.bytes, end_ns);
+        tsr_live_copy(machine, tsr_emulated_context_device(work->context), places.bytes, end_ns);
     return end_ns;
 }
 

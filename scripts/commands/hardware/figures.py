@@ -99,7 +99,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="steps; all by default")
     parser.add_argument("--within", type=int, default=MOST_S, metavar="SECONDS", help=f"default: {MOST_S}")
     parser.add_argument("--list", action="store_true", help="the steps, how long each may take, and their commands")
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     if options.list:
         for step in STEPS:
             print(f"{step.name:12} {step.most_s:4} s  {' '.join(step.words[1:]).replace(f'{ROOT}/', '')}")
