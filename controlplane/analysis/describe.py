@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown"
 
 
+REFUSED = "machine code that may not be disassembled (--disassemble)"  # the reason for closed libraries' functions
+
+
 class ParameterUse(TypedDict):
     index: int
     offset: int

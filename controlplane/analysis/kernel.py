@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.analysis.describe import describe, unknown_description
+from controlplane.analysis.describe import REFUSED, describe, unknown_description
 from controlplane.analysis.result import Analysis
 from ptxtools.access import flat
 from ptxtools.access.build import build
@@ -24,7 +24,6 @@ from ptxtools.reader import Module, read
 NO_CODE = "the image has no code of it for this architecture"
 MOVED = "parameters of such an alignment lie elsewhere on this architecture than PTX says"
 _BLOCK_ALIGNMENTS = {9: 16, 8: 32, 7: 32}  # of where a GPU of this major version has the parameter block
-REFUSED = "machine code that may not be disassembled (--disassemble)"
 
 
 @dataclass

@@ -27,6 +27,7 @@ from ptxtools.machine.consent import Consent, may_disassemble
 
 LAST_SECONDS = 4.0
 FIRST_SECONDS = 2.0  # that the program's start waits at most
+UNSAID = "it is not said why"
 MOST_IMAGES = 4096  # descriptors that are kept open
 
 
@@ -61,6 +62,7 @@ class AnalysisService:
         self._wanted: set[Key] = set()
         self._useful: list[Key] = []  # of these, what is known
         self._known = self._unknown = 0
+        self._reasons: dict[str, list[str]] = {}
         self._recent = recent
 
     def publish_recent(self) -> None:
@@ -96,7 +98,8 @@ class AnalysisService:
 
     def report(self) -> AnalysisReport:
         analyst = self._analyst
-        return AnalysisReport(len(self._wanted), self._known, self._unknown, analyst.cached, analyst.made)
+        counts = len(self._wanted), self._known, self._unknown, analyst.cached, analyst.made
+        return AnalysisReport(*counts, self._reasons)
 
     def begin(self, process: Process) -> None:
         self._uses[process.index] = _Uses(process.emulated)
@@ -166,5 +169,7 @@ class AnalysisService:
             self._useful.append(key)
         else:
             self._unknown += 1
+            reason = next((each["reason"] for each in analysis.description["unknown"]), UNSAID)
+            self._reasons.setdefault(reason, []).append(key.function)
         if self._table is not None:
             self._table.publish(key, analysis)

@@ -6,7 +6,7 @@ the mean of the launches that were timed, times the number of launches.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from ptxtools.errors import WireError
 
@@ -148,7 +148,8 @@ class TraceReport:
 @dataclass(frozen=True, slots=True)
 class AnalysisReport:
     """What the analysis knew when the program ended: functions that it was to know; of these, those whose launches'
-    ranges are known, and those that may touch anything. cached, analysed: where the answers came from.
+    ranges are known, and those that may touch anything. cached, analysed: where the answers came from. reasons: why
+    functions are unknown, and which.
     """
 
     functions: int
@@ -156,6 +157,7 @@ class AnalysisReport:
     unknown: int
     cached: int
     analysed: int
+    reasons: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from controlplane.analysis.describe import REFUSED
 from controlplane.base.screen import show
 from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from controlplane.run.outputs import Output
 
 NAME = "tessera-run"
+MOST_NAMED, NAME_WIDTH = 3, 60  # functions, per reason
 JSON, PROFILE = "--json ", "--profile "  # before the name of a file
 
 
@@ -124,7 +126,17 @@ def _analysis_lines(found: AnalysisReport) -> list[str]:
         f"of {found.functions} functions, what {found.known} read and write is known, "
         f"of {found.unknown} it is not, {pending} were not analysed in time; {found.cached} were in the cache"
     )
-    return [counts, *(absent_packages() if found.unknown else [])]
+    return [counts, *_unexpected(found.reasons), *(absent_packages() if found.unknown else [])]
+
+
+def _unexpected(reasons: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Closed libraries' functions are seldom known by themselves: their calls are."""
+    for reason, names in reasons.items():
+        if reason != REFUSED:
+            from controlplane.base.demangle import short  # only here: it loads a library of C++
+
+            named = ", ".join(short(name, NAME_WIDTH) for name in names[:MOST_NAMED])
+            yield f"not known, {reason}: {named}{' and others' if len(names) > MOST_NAMED else ''}"
 
 
 def _trace_line(trace: TraceReport) -> str:

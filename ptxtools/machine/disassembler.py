@@ -1,8 +1,8 @@
 """Runs nvdisasm, NVIDIA's disassembler, on a cubin. It comes with CUDA's toolkit or from PyPI, never with us.
 
 What it reads is a program's, and nobody knows whose: it runs confined (confined.py), with its output in memory files of
-limited size. It is asked for JSON. On some relocatable cubins nvdisasm 13.5 crashes while it writes JSON and not when
-it writes text: then the text is read.
+limited size. It is asked for JSON, and for text where JSON does not say all: on some relocatable cubins nvdisasm 13.5
+crashes while it writes JSON and not when it writes text; versions before list subroutines apart from their kernels.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import metadata
 from math import ceil
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ptxtools.machine import confined
 
@@ -93,13 +93,24 @@ def disassemble(cubin: bytes, symbols: Collection[int] = (), seconds: float = 0.
         file.write(cubin)
         file.flush()
         output = _output(tool, ["-json", *only, file.name], seconds)
-        if output is None:
-            text = _output(tool, ["-c", *only, file.name], seconds)
-            if text is None:
-                raise DisassemblyError(f"{tool} crashed")
-            return _in_text(text.decode(errors="replace"))
+        found = None if output is None else _in_json(tool, output)
+        if found is not None:
+            return found
+        text = _output(tool, ["-c", *only, file.name], seconds)
+        if text is None:
+            raise DisassemblyError(f"{tool} crashed")
+        return _in_text(text.decode(errors="replace"))
+
+
+def _in_json(tool: Path, output: bytes) -> dict[str, list[Line]] | None:
+    """None: a subroutine is listed apart from its kernel, and not which that is; text has whole sections. Errors:
+    DisassemblyError.
+    """
     try:
-        return dict(_functions(json.loads(output)))
+        document = json.loads(output)
+        if any(each.get("start") for each in _listed(document)):
+            return None
+        return dict(map(_function, _listed(document)))
     except (TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError) as problem:
         raise DisassemblyError(f"{tool} wrote JSON of a form that is not known: {problem!r}") from problem
 
@@ -142,15 +153,16 @@ def _memory_file(name: str) -> BinaryIO:
     return os.fdopen(os.memfd_create(f"tessera-{name}", os.MFD_CLOEXEC), "w+b")
 
 
-def _functions(document: object) -> Iterator[tuple[str, list[Line]]]:
+def _listed(document: object) -> list[dict[str, Any]]:
     """Of the form [description, [function, ...]]."""
     if not isinstance(document, list) or len(document) < 2 or not isinstance(document[1], list):
         raise TypeError("no list of functions")
-    for function in document[1]:
-        name, code = (function[key] for key in _KEYS)
-        if function.get("start"):
-            raise ValueError(f"{name} does not begin at 0")
-        yield name, [Line(each.get("predicate", ""), each["opcode"], each.get("operands", "")) for each in code or []]
+    return document[1]
+
+
+def _function(listed: dict[str, Any]) -> tuple[str, list[Line]]:
+    name, code = (listed[key] for key in _KEYS)
+    return name, [Line(each.get("predicate", ""), each["opcode"], each.get("operands", "")) for each in code or []]
 
 
 def _in_text(text: str) -> dict[str, list[Line]]:

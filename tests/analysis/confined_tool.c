@@ -53,6 +53,21 @@ static void try_all(char **argv)
     fprintf(stderr, "tried, uid %d, preloaded %s\n", (int)getuid(), getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "nothing");
 }
 
+/* As versions before 13.5 do: in JSON, a subroutine is a function of its own. */
+static int list_parts(int as_json)
+{
+    const char *text = "        .section  .text.k,\"ax\"\n"
+                       "        /*0000*/   CALL.REL.NOINC `(.L_x_1) ;\n"
+                       "        /*0010*/   EXIT ;\n"
+                       ".L_x_1:\n"
+                       "        /*0020*/   @P0 RET.REL.NODEC R2 ;\n";
+    const char *json = "[{}, [{\"function-name\": \"k\", \"start\": 0, \"length\": 32, \"sass-instructions\": ["
+                       "{\"opcode\": \"CALL.REL.NOINC\", \"operands\": \"0x20\"}, {\"opcode\": \"EXIT\"}]},"
+                       "{\"function-name\": \"part\", \"start\": 32, \"length\": 16, \"sass-instructions\": ["
+                       "{\"predicate\": \"@P0\", \"opcode\": \"RET.REL.NODEC\", \"operands\": \"R2\"}]}]]";
+    return fputs(as_json ? json : text, stdout) < 0;
+}
+
 int main(int argc, char **argv)
 {
     char word[16] = "";
@@ -79,6 +94,8 @@ int main(int argc, char **argv)
         syscall(SYS_futex, &never, 0, 0, NULL, NULL, 0);
     } else if (strcmp(word, "abort") == 0)
         abort();
+    else if (strcmp(word, "parts") == 0)
+        return list_parts(argc > 1 && strcmp(argv[1], "-json") == 0);
     else if (strcmp(word, "crash") == 0)
         raise(SIGSEGV);
     return 3;

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ptxtools.machine import confined, disassembler
-from ptxtools.machine.disassembler import DisassemblyError, disassemble
+from ptxtools.machine.disassembler import DisassemblyError, Line, disassemble
 
 SOURCE = Path(__file__).with_name("confined_tool.c")
 SMALL = 8 << 20
@@ -86,6 +86,11 @@ def test_the_time_of_the_cpu_is_limited(tool: Path, tmp_path: Path) -> None:
 def test_it_may_still_crash() -> None:
     assert "crashed" in said(b"crash")
     assert "failed: without a word" in said(b"abort")
+
+
+def test_subroutines_that_are_listed_apart_are_read_where_they_lie() -> None:
+    code = [Line("", "CALL.REL.NOINC", "0x20"), Line("", "EXIT", ""), Line("@P0", "RET.REL.NODEC", "R2")]
+    assert disassemble(b"parts") == {"k": code}
 
 
 def test_the_filter_is_the_kernels_business(tool: Path) -> None:
