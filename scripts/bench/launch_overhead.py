@@ -34,6 +34,7 @@ MODES: dict[str, tuple[str, ...]] = {
     "stats": ("--stats={place}/stats.json",),
     "trace": ("--trace", "{place}/trace"),
 }
+MOST_LEARNING = 4  # runs
 RESAMPLES = 2000
 STEPS = {"decode": 10, "micro": 30}
 
@@ -164,6 +165,18 @@ class Worker:
     def end(self) -> str:
         """What the program says at last."""
         return self._process.communicate()[0]
+
+
+def learn(begin: Callable[[], Worker], report: Path) -> None:
+    """Runs a program under tessera-run --json REPORT until what its functions touch is known, or cannot be."""
+    for _ in range(MOST_LEARNING):
+        worker = begin()
+        worker.ready()
+        worker.end()
+        analysis = json.loads(report.read_text())["analysis"]
+        if analysis["functions"] == analysis["known"] + analysis["unknown"]:
+            return
+    print(f"not all functions were analysed in {MOST_LEARNING} runs", file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)
