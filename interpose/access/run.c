@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define RANGES 2048u     /* while they are collected */
-#define STEPS 10000u     /* a quarter of a millisecond; most kernels take a few hundred, a Triton GEMM of 128 accesses 9,371 */
+#define STEPS 24000u     /* half a millisecond; most kernels take a few hundred, a Triton GEMM of 128 accesses 9,371, CUB's scan 12,778 */
 #define SPLIT_STEPS 16u  /* times as many for all parts of a grid */
 
 /* Tables by node, condition and loop. */

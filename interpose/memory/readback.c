@@ -218,16 +218,29 @@ bool tsr_readback_covers(CUstream stream)
     return covers;
 }
 
-/* Others whose work it waits for by CUDA's rules. */
-static bool has_relatives(CUstream stream)
+/* Another thread may be giving it work, or destroying it, unless its lock can be had. */
+static bool is_idle(struct tsr_stream *stream)
+{
+    if (!tsr_lock_try(&stream->lock))
+        return false;
+    bool idle = !stream->live || (stream->kind != TSR_STREAM_OWN && !__atomic_load_n(&stream->away, __ATOMIC_ACQUIRE) &&
+                                  tsr_real.cuStreamQuery(stream->handle) == CUDA_SUCCESS);
+    tsr_lock_give(&stream->lock);
+    return idle;
+}
+
+/* Of others, whose work it waits for by CUDA's rules, there is none left either. */
+static bool relatives_are_done(CUstream stream)
 {
     const struct tsr_stream *own = tsr_stream_seen(stream, false);
     if (own && own->kind == TSR_STREAM_FREE)
+        return true;
+    if (!own || tsr_is_any_capture())
         return false;
-    for (const struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
-        if (at != own && __atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && !tsr_stream_is(at, TSR_STREAM_FREE))
-            return true;
-    return !own;
+    for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
+        if (at != own && __atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && !tsr_stream_is(at, TSR_STREAM_FREE) && !is_idle(at))
+            return false;
+    return true;
 }
 
 void tsr_readback_waited(CUstream stream, uint64_t exposed)
@@ -238,7 +251,7 @@ void tsr_readback_waited(CUstream stream, uint64_t exposed)
         thread.ahead = NULL;
     if (!stream) {
         thread.all_exposed = exposed;
-    } else if (!has_relatives(stream)) {
+    } else if (relatives_are_done(stream)) {
         thread.waited = stream;
         thread.exposed = exposed;
     }

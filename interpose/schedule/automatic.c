@@ -216,8 +216,8 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
         for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
             asked.constants[gpu] = 0;
     }
-    class =
-        tsr_class_find(&state->samples.classes, (uintptr_t)launch->function, launch->grid, launch->block, launch->shared_bytes);
+    class = tsr_class_find(&state->samples.classes, (uintptr_t)launch->function, launch->grid, launch->block,
+                           launch->shared_bytes, tsr_plan_is_there ? 0 : bytes); /* a plan's classes have no bytes */
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.ns[gpu] = tsr_class_ns(&state->samples.classes, &class, gpu, bytes) * state->place.pace;

@@ -1,5 +1,6 @@
 /*
- * How long launches of a class take on each GPU. A class is a function with a shape (grid, block, dynamic shared memory).
+ * How long launches of a class take on each GPU. A class is a function with a shape (grid, block, dynamic shared memory) and about so many bytes
+ * that it touches: matrix products of one grid differ in their depth.
  *
  * Some launches are samples: the first ones of a class on a GPU, and then ever rarer ones; somebody measures them (record/timing.h) and reports.
  * Of what was never measured there is an estimate: from the class on another GPU and how the GPUs' times compare; else from the function's
@@ -44,9 +45,9 @@ struct tsr_class_of {
     uint32_t threads;
 };
 
-/* Of a launch. function: what stands for it, not 0. */
+/* Of a launch. function: what stands for it, not 0. bytes: that it touches; 0: not known. */
 struct tsr_class_of tsr_class_find(struct tsr_classes *classes, uint64_t function, const uint32_t grid[3],
-                                   const uint32_t block[3], uint32_t shared_bytes);
+                                   const uint32_t block[3], uint32_t shared_bytes, uint64_t bytes);
 
 /* Counts a launch on the GPU. Whether it is to be a sample. rarest: one of so many is at least; a power of two. */
 bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint32_t rarest);

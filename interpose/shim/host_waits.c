@@ -81,15 +81,28 @@ TSR_REDIRECTED(cuStreamQuery)(CUstream hStream)
     return result;
 }
 
-TSR_REDIRECTED(cuCtxSynchronize)(void)
+/* named: the context is given, else it is the current one. */
+static CUresult wait_for_all(bool named, CUcontext context)
 {
+    CUcontext current = NULL;
+    bool is_other = named && (tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || context != current);
     uint64_t exposed = tsr_order_exposed_now();
     CUresult result = tsr_order_join_all();
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuCtxSynchronize();
+        result = named ? tsr_real.cuCtxSynchronize_v2(context) : tsr_real.cuCtxSynchronize();
     if (result == CUDA_SUCCESS)
         result = tsr_order_state();
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && !is_other)
         tsr_readback_waited(NULL, exposed);
     return result;
+}
+
+TSR_REDIRECTED(cuCtxSynchronize)(void)
+{
+    return wait_for_all(false, NULL);
+}
+
+TSR_REDIRECTED(cuCtxSynchronize_v2)(CUcontext ctx)
+{
+    return wait_for_all(true, ctx);
 }

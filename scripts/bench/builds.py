@@ -25,7 +25,12 @@ class Build:
     def run(self, program: Sequence[str], options: Sequence[str] = (), **more: str) -> str:
         """What the program says under `tessera-run OPTIONS`. more: variables. Errors: CalledProcessError."""
         command = [sys.executable, "-m", "controlplane.commands.run", "--no-summary", *options, "--", *program]
-        variables = {**os.environ, "PYTHONPATH": os.pathsep.join((str(self.tree), os.environ.get("PYTHONPATH", ""))), "TESSERA_NATIVE": str(self.natives), **more}
+        variables = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(self.tree), os.environ.get("PYTHONPATH", ""))),
+            "TESSERA_NATIVE": str(self.natives),
+            **more,
+        }
         done = subprocess.run(
             command, env=variables, cwd=self.tree, text=True, stdout=subprocess.PIPE, check=True, timeout=TIMEOUT_S
         )

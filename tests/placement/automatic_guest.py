@@ -1,7 +1,8 @@
 """Programs of one thread and one stream: `automatic_guest.py PROGRAM TIMES STEPS KIB [BRANCHES]`.
 
 requests: so many chains of steps, one after another, each over its own buffer; their results are kept. answers: the
-same, but each begins with a short step of which the host reads the result before it goes on. pageable, pinned: each
+same, but each begins with a short step of which the host reads the result before it goes on; default: in the legacy
+default stream, after a stream for which that waits has copied to the host. pageable, pinned: each
 begins with numbers that the host copies there, of its ordinary or its page-locked memory, to where those of the request
 before were; uploads: the same, of ordinary memory, and the host waits for the stream; zeroed: with a memset there.
 recorded: after each an event is recorded; awaited: and waited for; called: after each a host function is called.
@@ -47,7 +48,7 @@ class Program:
         step = elementwise("step", ("out", "in", "other"), ("count",), STEP)
         found = functions(TABLE + elementwise("look", ("out", "in"), ("count",), LOOK), step)
         self.function, self.look = found["step"], found["look"]
-        self.stream = call(driver.cuStreamCreate(1))
+        self.stream, self.other = call(driver.cuStreamCreate(1)), call(driver.cuStreamCreate(0))
         self.nothing = driver.CUhostFn(ctypes.cast(NOTHING, ctypes.c_void_p).value)
         self.steps, self.count = steps, kib * 256
         self.pinned = int(call(driver.cuMemHostAlloc(4096, 0)))
@@ -114,10 +115,14 @@ def main() -> None:
     program = Program(steps, kib)
     given = what in ("pageable", "pinned", "uploads", "zeroed")
     ended = what in ("recorded", "awaited", "called")
-    several = given or ended or what in ("requests", "answers")
+    several = given or ended or what in ("requests", "answers", "default")
     buffers = [program.buffer(number) for number in range(times if several else 1 + branches)]
     first = program.buffer(1)
+    if what == "default":
+        program.stream = driver.CUstream(0)
     program.chain(first, first)
+    if what == "default":
+        call(driver.cuMemcpyDtoHAsync(program.pinned, first, 4, program.other))
     call(driver.cuStreamSynchronize(program.stream))
     if what == "requests":
         for buffer in buffers:
@@ -137,7 +142,7 @@ def main() -> None:
             program.give(what, number)
             program.step(buffer, buffer, program.tokens, TOKENS)
             program.chain(buffer, buffer)
-    elif what == "answers":
+    elif what in ("answers", "default"):
         flags = [program.buffer(number) for number in range(times)]
         print(*(ask(program, flag, buffer) for flag, buffer in zip(flags, buffers, strict=True)))
         print(program.answer(flags[0]))

@@ -82,17 +82,20 @@ def test_branches_of_a_step_run_at_the_same_time(native_build: Path, tmp_path: P
 
 
 @pytest.mark.full
-def test_a_number_is_read_back_without_waiting_for_other_work(native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["answers", "default"])
+def test_a_number_is_read_back_without_waiting_for_other_work(what: str, native_build: Path, tmp_path: Path) -> None:
     """Requests of which each begins with one, and a wait for the stream. The first two are waited for."""
-    alone, ran = placed(native_build / "native", tmp_path, 2, ANSWERS)
+    alone, ran = placed(native_build / "native", tmp_path, 2, (what, *ANSWERS[1:]))
     assert alone.virtual_ns / ran.virtual_ns > 1.45
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("times", [1, 3])
-def test_a_wait_after_a_number_keeps_its_promises(times: int, native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [(1,), (3,), (3, "legacy")])
+def test_a_wait_after_a_number_keeps_its_promises(
+    words: tuple[object, ...], native_build: Path, tmp_path: Path
+) -> None:
     """What was copied to the host or written there before, events and the stream itself are done."""
-    native, program, machine = native_build / "native", (HERE / "readback_guest.py", times), Machine(2, STEP)
+    native, program, machine = native_build / "native", (HERE / "readback_guest.py", *words), Machine(2, STEP)
     alone = run(native, tmp_path, machine, program)
     for disorder in range(3):
         variables = {"TESSERA_LEAD": "0", "TESSERA_DISORDER": str(disorder)}

@@ -10,7 +10,7 @@ static const uint32_t block[3] = {256, 1, 1};
 
 static struct tsr_class_of of(uint64_t function, uint32_t blocks)
 {
-    return tsr_class_find(&classes, function, (uint32_t[]){blocks, 1, 1}, block, 0);
+    return tsr_class_find(&classes, function, (uint32_t[]){blocks, 1, 1}, block, 0, 0);
 }
 
 static bool is_about(double value, double expected)
@@ -154,6 +154,22 @@ TEST(what_ran_beside_other_work_is_a_bound)
     tsr_class_bound(&classes, &some, 1, 8e3);
     CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 8e3));
     CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+}
+
+TEST(launches_of_one_grid_over_other_bytes_have_times_of_their_own)
+{
+    const uint32_t grid[3] = {32, 4, 1};
+    start();
+    struct tsr_class_of shallow = tsr_class_find(&classes, 1, grid, block, 0, 4096 * 4096 * 2);
+    struct tsr_class_of deep = tsr_class_find(&classes, 1, grid, block, 0, 14336 * 4096 * 2);
+    struct tsr_class_of nearly = tsr_class_find(&classes, 1, grid, block, 0, 14336 * 4096 * 2 + 4096);
+    CHECK(shallow.shape != deep.shape);
+    CHECK(deep.shape == nearly.shape);
+    CHECK(shallow.function == deep.function);
+    tsr_class_report(&classes, &shallow, 0, 118e3);
+    tsr_class_report(&classes, &deep, 0, 337e3);
+    CHECK(is_about(tsr_class_ns(&classes, &shallow, 1, 0), 118e3));
+    CHECK(is_about(tsr_class_ns(&classes, &nearly, 0, 0), 337e3));
 }
 
 TEST(a_full_table_still_knows_functions)
