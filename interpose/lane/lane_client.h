@@ -32,6 +32,8 @@ CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *rec
 /* The same in two steps, for who has an atomic operation of full order to do between them anyway, as giving back a lock is: the executor may sleep until the second one. */
 CUresult tsr_lane_append(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
 void tsr_lane_wake(const struct tsr_lane_client *lane);
+/* Atomic. Whose finding about all lanes stands until one is given something to do: then it is NULL. */
+extern const void *tsr_lanes_quiet_for __attribute__((visibility("hidden")));
 
 /* Before the caller holds anything: waits while the stream in that slot of the lane has more records than it may. */
 void tsr_lane_await_stream(struct tsr_lane_client *lane, const uint32_t *slot);

@@ -623,10 +623,40 @@ static void announce_work(const struct inquiry *inquiry)
         tsr_strands_give(stream, lanes);
 }
 
+/* Home alone holds everything, and nothing is under way elsewhere: the queue's work found that before, and no lane has been given anything since. */
+static bool is_all_home_locked(const struct inquiry *inquiry)
+{
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    return inquiry->use->everything && !asker->own && !inquiry->use->after &&
+           __atomic_load_n(&tsr_lanes_quiet_for, __ATOMIC_SEQ_CST) == tsr_tickets.queues.data[asker->queue];
+}
+
+/* Not of a queue that shares its place with others, nor where memory itself moves. */
+static void note_all_home_locked(const struct inquiry *inquiry)
+{
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    if (inquiry->use->everything && !asker->own && !tsr_owners_have_begun())
+        __atomic_store_n(&tsr_lanes_quiet_for, tsr_tickets.queues.data[asker->queue], __ATOMIC_SEQ_CST);
+}
+
+static CUresult go_on_at_home_locked(struct inquiry *inquiry)
+{
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
+    queue->strands[asker->strand].used_at = queue->broadcasts;
+    uint64_t ticket = tsr_ticket_take_locked(asker);
+    if (inquiry->use->ticket)
+        *inquiry->use->ticket = ticket;
+    announce_work(inquiry);
+    return CUDA_SUCCESS;
+}
+
 static CUresult pull_locked(struct inquiry *inquiry)
 {
     if (inquiry->result != CUDA_SUCCESS)
         return inquiry->result;
+    if (is_all_home_locked(inquiry))
+        return go_on_at_home_locked(inquiry);
     find_last_waits_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS || inquiry->waits.count || inquiry->waits.missing)
         return inquiry->result != CUDA_SUCCESS ? inquiry->result : CUDA_ERROR_NOT_READY;
@@ -662,6 +692,8 @@ static CUresult pull_locked(struct inquiry *inquiry)
         tsr_copies_fail_locked(inquiry->result, "bytes could not be pulled");
     else if (inquiry->use->proof)
         fill_proof_locked(inquiry);
+    if (inquiry->result == CUDA_SUCCESS)
+        note_all_home_locked(inquiry);
     return inquiry->result;
 }
 
