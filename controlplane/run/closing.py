@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.analysis.describe import REFUSED
 from controlplane.base.screen import show
 from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
@@ -131,10 +130,13 @@ def _analysis_lines(found: AnalysisReport) -> list[str]:
 
 def _unexpected(reasons: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Closed libraries' functions are seldom known by themselves: their calls are."""
+    if not reasons:
+        return
+    from controlplane.analysis.describe import REFUSED  # only here: most runs have no reason to
+    from controlplane.base.demangle import short
+
     for reason, names in reasons.items():
         if reason != REFUSED:
-            from controlplane.base.demangle import short  # only here: it loads a library of C++
-
             named = ", ".join(short(name, NAME_WIDTH) for name in names[:MOST_NAMED])
             yield f"not known, {reason}: {named}{' and others' if len(names) > MOST_NAMED else ''}"
 

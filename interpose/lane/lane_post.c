@@ -148,7 +148,8 @@ const void *tsr_lanes_quiet_for;
 
 CUresult tsr_lane_append(struct tsr_lane_client *client, struct tsr_lane_record *record, const void *params)
 {
-    if (__builtin_expect(__atomic_load_n(&tsr_lanes_quiet_for, __ATOMIC_RELAXED) != NULL, 0) && !tsr_lane_is_fence(record->kind))
+    if (__builtin_expect(__atomic_load_n(&tsr_lanes_quiet_for, __ATOMIC_RELAXED) != NULL, 0) &&
+        !tsr_lane_is_fence(record->kind))
         __atomic_store_n(&tsr_lanes_quiet_for, NULL, __ATOMIC_SEQ_CST);
     CUresult state = tsr_lane_state(client);
     if (__builtin_expect(state != CUDA_SUCCESS, 0))

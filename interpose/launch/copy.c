@@ -76,7 +76,7 @@ static struct tsr_lane_client *choose(CUstream named, const struct tsr_lane_reco
                                           .count = moved->count,
                                           .stays = moved->stays};
     tsr_stream_place(named, &found);
-    if (!found.stream || !tsr_strands_are_apart(found.stream))
+    if (!found.stream || !tsr_strands_are_apart(found.stream) || tsr_automatic_sleeps())
         return NULL;
     tsr_automatic_in(&launch, found.stream);
     moved->placed = true;

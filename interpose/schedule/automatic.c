@@ -38,6 +38,9 @@
 #define NOT_WAITING -1.0
 #define STAGE_ALL 1u /* of TESSERA_STAGE */
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
+#define LOOK_NS 500e6 /* while the guard keeps all at home: where so long nothing is promised, launches are not looked at */
+#define SLEEP_NS 2e9  /* for so long, and each time twice as long, */
+#define LONGEST_SLEEP_NS 10e9 /* up to this; a window that is won makes the next such time short again */
 
 /* A piece of work that was reported to the rule: its place among all. */
 struct recent {
@@ -52,13 +55,21 @@ static struct {
     struct tsr_points points;
     struct tsr_schedule_figures figures;
     struct recent recent[TSR_PLACE_KNOWN];
-    bool stays;          /* all, as the guard wants it */
+    bool stays; /* all, as the guard wants it */
+    bool looks; /* since the clocks stood so: */
+    struct tsr_guard_clocks look_began;
+    uint64_t look_launches;
+    double sleep_ns;     /* how long, next time */
+    uint64_t won;        /* windows, then */
     double plan_told_ns; /* when tsr_plan_report was called last */
 } *state;                /* lock */
 
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t all_gpus; /* set */
+static uint64_t asleep_until; /* atomic; time of sleep's clock; 0: awake */
+static uint64_t unseen_ns;    /* atomic; emulated: what has been slept through, */
+static uint64_t launch_ns;    /* at so much for each piece of work */
+static uint32_t all_gpus;     /* set */
 
 /* A thread's launch between being asked for and being reported. */
 static __thread struct tsr_place_launch asked;
@@ -337,6 +348,57 @@ static void note_pulled_locked(uint32_t gpu)
     tsr_class_given(&class);
 }
 
+/* The monotonic one. Emulated, the host's time is known only from work that is looked at. */
+static uint64_t sleep_clock_ns(void)
+{
+    return tsr_host_time_is_virtual() ? __atomic_load_n(&unseen_ns, __ATOMIC_RELAXED) : tsr_os_monotonic_ns();
+}
+
+static void look_anew_locked(const struct tsr_guard_clocks *now)
+{
+    state->look_began = *now;
+    state->look_launches = state->figures.launches;
+    state->looks = state->stays;
+}
+
+/* Whether looking at launches is worth what it costs the program's thread. In a pool, and under a plan, it is. */
+static void look_locked(const struct tsr_guard_clocks *now)
+{
+    const struct tsr_guard_clocks *began = &state->look_began;
+    if (!state->stays || !state->looks || tsr_plan_is_there || tsr_owners_have_begun()) {
+        look_anew_locked(now);
+        return;
+    }
+    double passed_ns = now->single_ns - began->single_ns;
+    if (passed_ns < LOOK_NS)
+        return;
+    bool gains = now->promised_ns - began->promised_ns <= (1 - state->guard.options.least) * passed_ns;
+    if (gains) {
+        look_anew_locked(now);
+        return;
+    }
+    if (!state->sleep_ns || state->won != state->guard.won)
+        state->sleep_ns = SLEEP_NS;
+    state->won = state->guard.won;
+    launch_ns = (uint64_t)(passed_ns / (double)(state->figures.launches - state->look_launches));
+    __atomic_store_n(&asleep_until, sleep_clock_ns() + (uint64_t)state->sleep_ns, __ATOMIC_RELEASE);
+    state->sleep_ns = state->sleep_ns < LONGEST_SLEEP_NS / 2 ? 2 * state->sleep_ns : LONGEST_SLEEP_NS;
+}
+
+bool tsr_automatic_sleeps(void)
+{
+    uint64_t until = __atomic_load_n(&asleep_until, __ATOMIC_ACQUIRE);
+    if (until && tsr_host_time_is_virtual())
+        __atomic_add_fetch(&unseen_ns, launch_ns, __ATOMIC_RELAXED);
+    if (!until || sleep_clock_ns() < until)
+        return until != 0;
+    pthread_mutex_lock(&lock);
+    state->looks = false;
+    __atomic_store_n(&asleep_until, 0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&lock);
+    return false;
+}
+
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
     uint32_t gpu = tsr_lane_rank(lane);
@@ -356,6 +418,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     tsr_stream_points_stream(&state->points, asked_stream)->gpu = gpu;
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     state->stays = tsr_guard_next(&state->guard, &clocks);
+    look_locked(&clocks);
     asked_at_ns = lane || tsr_host_time_is_virtual() ? 0 : (double)tsr_os_monotonic_ns();
     pthread_mutex_unlock(&lock);
 }
@@ -542,6 +605,7 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     bool asks = policy->tables[policy->generation % 2].default_device == TSR_POLICY_AUTO;
     pthread_mutex_init(&lock, NULL);
     free(state); /* a parent process' */
+    asleep_until = 0;
     state = asks && tsr_order_by_data && session->lane_count ? calloc(1, sizeof *state) : NULL;
     tsr_automatic_is_on = state != NULL;
     tsr_staging_is_wanted = tsr_options()->stage == STAGE_ALL || (tsr_options()->stage && state);

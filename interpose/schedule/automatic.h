@@ -38,6 +38,11 @@ void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stre
 /* In a pool: bytes that would have to come to each GPU, by rank, for work with these touches. */
 void tsr_automatic_distances(const struct tsr_touch *touches, uint32_t count, double *bytes);
 
+/*
+ * For some time nothing was to be gained: until there may be again, work goes home without being chosen for, or looked at, and is not reported. What it touches
+ * counts as unknown, which costs little where home holds everything.
+ */
+bool tsr_automatic_sleeps(void);
 /* Where the launch goes; NULL: home. The same thread reports next where it went. */
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch);
 /*

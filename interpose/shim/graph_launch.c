@@ -109,7 +109,7 @@ static void place(struct tsr_launch *launch, const struct tsr_instance *instance
     uint32_t grid[3] = {(uint32_t)instance->nodes.all.count, 1, 1}, block[3] = {1, 1, 1};
     struct tsr_automatic_launch automatic = {
         .function = &instance->as_function, .grid = grid, .block = block, .stream = launch->stream};
-    if (!tsr_automatic_is_on)
+    if (!tsr_automatic_is_on || tsr_automatic_sleeps())
         return;
     launch->automatic = true;
     tsr_automatic_in(&automatic, launch->place.stream);

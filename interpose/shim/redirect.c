@@ -294,6 +294,9 @@ static void place(struct tsr_launch *launch, struct tsr_decision *decision)
                                              .stream = launch->stream};
     if (launch->captured || !tsr_automatic_is_on)
         return;
+    launch->unseen = tsr_automatic_sleeps();
+    if (launch->unseen)
+        return;
     launch->automatic = true;
     tsr_automatic_in(&automatic, launch->place.stream);
     const struct tsr_touches *touches = tsr_launch_gather(launch) ? tsr_touches_of(launch) : NULL;
@@ -415,8 +418,8 @@ static bool enter_again(struct tsr_launch *launch, const struct tsr_copies_proof
 
 static CUresult enter_with_copies(struct tsr_launch *launch, bool ours)
 {
-    bool known = ours && tsr_launch_gather(launch);
-    if (launch->automatic)
+    bool known = ours && !launch->unseen && tsr_launch_gather(launch);
+    if (launch->automatic || launch->unseen)
         return enter_with_pulls(launch, known, NULL);
     struct tsr_repeat repeat = known ? tsr_repeat_find(launch, NULL) : (struct tsr_repeat){0};
     struct tsr_copies_proof proof = {0};

@@ -69,7 +69,7 @@ def understood(file: Path) -> dict[str, list[bool]]:
 def test_templates_reach_the_shim_while_the_program_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for turn in range(2):
         stats, file = run(tmp_path, [sys.executable, GUEST], "--analyze")
-        known = {"functions": 2, "known": 2, "unknown": 0}
+        known = {"functions": 2, "known": 2, "unknown": 0, "reasons": {}}
         assert stats["analysis"] == {**known, "cached": 2 * turn, "analysed": 2 - 2 * turn}
         assert understood(file) == dict.fromkeys(("loaded", "linked"), [turn == 1] + [True] * 5)
     found = coverage(file, capsys)

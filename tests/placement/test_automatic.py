@@ -118,6 +118,15 @@ def test_random_programs_in_disorder_give_the_same_bytes(
     assert min(ran.by_device.values()) > 5 * programs
 
 
+def test_launches_are_not_looked_at_for_some_time_where_nothing_is_gained(native_build: Path, tmp_path: Path) -> None:
+    """In a chain of six seconds; requests after it are placed again."""
+    program = ("6000", "300")
+    alone, ran = placed(native_build / "native", tmp_path, 2, program, HERE / "asleep_guest.py")
+    assert ran.report["schedule"]["launches"] < 0.7 * sum(ran.by_device.values())
+    assert ran.by_device["1"] > 1000
+    assert alone.virtual_ns / ran.virtual_ns > 1.1
+
+
 @pytest.mark.full
 def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:
     alone, ran = placed(native_build / "native", tmp_path, 2, CHAIN)
