@@ -5,6 +5,8 @@ import importlib.util
 import sys
 from types import ModuleType
 
+import controlplane  # noqa: F401  the installed ones: a script puts its tree in front
+import ptxtools  # noqa: F401
 from tests.command import ROOT
 
 
