@@ -54,20 +54,43 @@ static void poll_away(struct tsr_samples *samples, uint32_t number)
     }
 }
 
+/* False: it is not done. */
+static bool close_home(struct tsr_samples *samples, struct tsr_sample *one)
+{
+    float ms = 0;
+    if (!one->ended || tsr_times_query(&samples->times, one->end) == CUDA_ERROR_NOT_READY)
+        return false;
+    if (tsr_real.cuEventElapsedTime(&ms, one->begin, one->end) == CUDA_SUCCESS)
+        report(samples, &one->of, HOME, (double)ms * 1e6);
+    else
+        samples->none = true;
+    one->of = (struct tsr_sample_of){0};
+    samples->under_way--;
+    return true;
+}
+
+static struct tsr_sample *oldest_home(struct tsr_samples *samples)
+{
+    struct tsr_sample *oldest = NULL;
+    for (uint32_t i = 0; i < TSR_SAMPLES; i++) {
+        struct tsr_sample *one = &samples->home[i];
+        if (one->of.class.function && (!oldest || one->number < oldest->number))
+            oldest = one;
+    }
+    return oldest;
+}
+
+/*
+ * The oldest ones, up to one that is not done: asking a driver for each takes a microsecond, and they mostly end as they began. Another one by turns, as
+ * a stream may stand still.
+ */
 static void poll_home(struct tsr_samples *samples)
 {
-    for (uint32_t i = 0; i < TSR_SAMPLES && samples->under_way; i++) {
-        struct tsr_sample *one = &samples->home[i];
-        float ms = 0;
-        if (!one->of.class.function || tsr_times_query(&samples->times, one->end) == CUDA_ERROR_NOT_READY)
-            continue;
-        if (tsr_real.cuEventElapsedTime(&ms, one->begin, one->end) == CUDA_SUCCESS)
-            report(samples, &one->of, HOME, (double)ms * 1e6);
-        else
-            samples->none = true;
-        one->of = (struct tsr_sample_of){0};
-        samples->under_way--;
-    }
+    while (samples->under_way && close_home(samples, oldest_home(samples)))
+        continue;
+    struct tsr_sample *other = &samples->home[samples->turn++ % TSR_SAMPLES];
+    if (other->of.class.function)
+        close_home(samples, other);
 }
 
 void tsr_samples_poll(struct tsr_samples *samples)
@@ -122,13 +145,16 @@ struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct t
     if (!one || tsr_real.cuEventRecord(one->begin, stream) != CUDA_SUCCESS)
         return NULL;
     one->of = begun(samples, of, HOME, stream, shared);
+    one->number = ++samples->begun;
+    one->ended = false;
     samples->under_way++;
     return one;
 }
 
 void tsr_samples_end(struct tsr_samples *samples, struct tsr_sample *sample, CUstream stream)
 {
-    if (tsr_real.cuEventRecord(sample->end, stream) == CUDA_SUCCESS)
+    sample->ended = tsr_real.cuEventRecord(sample->end, stream) == CUDA_SUCCESS;
+    if (sample->ended)
         return;
     sample->of = (struct tsr_sample_of){0};
     samples->under_way--;

@@ -30,6 +30,8 @@ struct tsr_sample_of {
 /* One at home. */
 struct tsr_sample {
     CUevent begin, end;
+    uint64_t number; /* in the order in which they began */
+    bool ended;      /* the launch has been given to its stream: until then `end` is that of another one */
     struct tsr_sample_of of;
 };
 
@@ -43,7 +45,8 @@ struct tsr_samples {
     struct tsr_classes classes;
     struct tsr_times_driver times;
     struct tsr_sample home[TSR_SAMPLES];
-    uint32_t under_way;                                          /* at home */
+    uint32_t under_way, turn;                                    /* at home; which one is polled next besides the oldest ones */
+    uint64_t begun;                                              /* at home so far */
     CUcontext context;                                           /* of their events; NULL: none yet */
     bool none;                                                   /* at home, any more: an event failed */
     struct tsr_sample_of away[TSR_LANES][TSR_LANE_TIMES_PLACED]; /* on other GPUs, by lane */
