@@ -16,8 +16,10 @@
 #include "memory/owners.h"
 #include "memory/pairs.h"
 #include "memory/staging.h"
+#include "object/registry.h"
 #include "object/session.h"
 #include "order/strands.h"
+#include "schedule/decisions.h"
 #include "schedule/host_time.h"
 #include "schedule/plan.h"
 #include "schedule/points.h"
@@ -81,6 +83,7 @@ static __thread bool spread;       /* its bytes may lie on any GPU of a pool, wh
 static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
+static __thread struct tsr_automatic_launch asked_launch; /* for decisions.h */
 static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
 static __thread bool samples;       /* it is to be a sample, on the GPU that was chosen, or, once it has gone home, there */
 static __thread struct tsr_sample *sample;
@@ -266,6 +269,7 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
         tsr_copies_begin();
     pthread_mutex_lock(&lock);
     asked_stream = launch->stream;
+    asked_launch = *launch;
     asked_at_ns = 0;
     if (++state->figures.launches % POLL_EVERY == 0)
         tsr_samples_poll(&state->samples);
@@ -361,6 +365,28 @@ static void look_anew_locked(const struct tsr_guard_clocks *now)
     state->looks = state->stays;
 }
 
+static const char *name_of(const struct tsr_function_record *function)
+{
+    if (function == TSR_AUTOMATIC_SET || function == TSR_AUTOMATIC_COPY || function == TSR_AUTOMATIC_GIVE)
+        return function == TSR_AUTOMATIC_SET ? "(set)" : function == TSR_AUTOMATIC_COPY ? "(copy)" : "(given)";
+    return function && function->name ? function->name : "(graph)";
+}
+
+static void log_decision_locked(uint32_t gpu, const struct tsr_guard_clocks *clocks)
+{
+    tsr_decisions_add(&(struct tsr_decided){.number = state->figures.launches,
+                                            .name = name_of(asked_launch.function),
+                                            .unknown = !asked_launch.touches,
+                                            .stays = asked_launch.stays,
+                                            .rests = state->stays,
+                                            .joins = asked_launch.joins,
+                                            .gpu = gpu,
+                                            .start_ns = state->figures.start_ns,
+                                            .asked = &asked,
+                                            .choice = &choice,
+                                            .clocks = clocks});
+}
+
 /* Whether looking at launches is worth what it costs the program's thread. In a pool, and under a plan, it is. */
 static void look_locked(const struct tsr_guard_clocks *now)
 {
@@ -417,6 +443,8 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     tsr_stream_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns);
     tsr_stream_points_stream(&state->points, asked_stream)->gpu = gpu;
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
+    if (tsr_decisions_are_wanted)
+        log_decision_locked(gpu, &clocks);
     state->stays = tsr_guard_next(&state->guard, &clocks);
     look_locked(&clocks);
     asked_at_ns = lane || tsr_host_time_is_virtual() ? 0 : (double)tsr_os_monotonic_ns();
@@ -485,6 +513,7 @@ void tsr_automatic_waits_not(void)
 static void end_wait_locked(uint64_t ticket, double until_ns)
 {
     tsr_samples_poll(&state->samples);
+    tsr_decisions_flush();
     tsr_host_time_waited(until_ns);
     if (ticket)
         tsr_place_waited(&state->place, ticket, wait_began_ns, tsr_host_time_ns());
@@ -612,6 +641,7 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     if (!state)
         return;
     tsr_schedule_report_init();
+    tsr_decisions_start();
     tsr_host_time_init(emulated);
     tsr_samples_init(&state->samples, emulated);
     start_place(session);

@@ -118,6 +118,23 @@ def test_random_programs_in_disorder_give_the_same_bytes(
     assert min(ran.by_device.values()) > 5 * programs
 
 
+def test_each_decision_can_be_read(native_build: Path, tmp_path: Path) -> None:
+    """A line for each piece of work that is placed: what was known, where it went, and when it was expected there."""
+    variables = {"TESSERA_DECISIONS": str(tmp_path / "decisions")}
+    program = (GUEST, *REQUESTS)
+    run(native_build / "native", tmp_path, Machine(2, STEP), program, ALL_GPUS)
+    ran = run(native_build / "native", tmp_path, Machine(2, STEP), program, ALL_GPUS, variables=variables)
+    (file,) = tmp_path.glob("decisions.*")
+    head, *lines = [line.split("\t") for line in file.read_text().splitlines()]
+    rows = [dict(zip(head, line, strict=True)) for line in lines]
+    assert [int(row["number"]) for row in rows] == [*range(1, ran.report["schedule"]["launches"] + 1)]
+    steps = [row for row in rows if row["name"] == "step"]
+    by_gpu = {gpu: sum(row["went"] == gpu for row in steps) for gpu in ran.by_device}
+    assert by_gpu == ran.by_device
+    ends = [float(row["ends"]) for row in steps if row["went"] == "1"]
+    assert ends == sorted(ends)
+
+
 def test_launches_are_not_looked_at_for_some_time_where_nothing_is_gained(native_build: Path, tmp_path: Path) -> None:
     """In a chain of six seconds; requests after it are placed again."""
     program = ("6000", "300")
