@@ -25,7 +25,8 @@ from controlplane.analysis.share import assigned, choose
 from controlplane.analysis.task import ANSWER, ImageOf, Task, image_of
 from controlplane.ipc.loop import Loop
 
-MOST_WORKERS = 4
+FEW_WORKERS, MOST_WORKERS = 4, 8  # on a machine with few cores, with many
+CORES_PER_WORKER = 4  # then: the program needs most of them
 TASK_SECONDS = 60.0
 MOST_FAILURES = 8  # of workers that could not even be asked
 LARGEST_ANSWER = 256 << 20
@@ -47,7 +48,8 @@ class Pool:
     """Belongs to a loop, or to whoever calls wait(); nothing else blocks. Workers start with the first task."""
 
     def __init__(self, workers: int = 0) -> None:
-        self._most = workers or min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+        cores = len(os.sched_getaffinity(0))
+        self._most = workers or max(min(FEW_WORKERS, cores), min(MOST_WORKERS, cores // CORES_PER_WORKER))
         self._workers: list[_Worker] = []
         self._waiting: deque[tuple[Task, list[int], Done]] = deque()
         self._loop: Loop | None = None

@@ -25,7 +25,7 @@ from controlplane.observe.receiver import Batch, HandedOver
 from controlplane.report.statistics import AnalysisReport
 from ptxtools.machine.consent import Consent, may_disassemble
 
-LAST_SECONDS = 4.0
+LAST_SECONDS = 10.0
 FIRST_SECONDS = 2.0  # that the program's start waits at most
 UNSAID = "it is not said why"
 MOST_IMAGES = 4096  # descriptors that are kept open

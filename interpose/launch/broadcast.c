@@ -70,11 +70,12 @@ bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_
                                  .cause = TSR_PULL_COPY,
                                  .stream = handle,
                                  .per_thread = per_thread,
-                                 .lanes = work->home_only ? NULL : &work->lanes};
+                                 .lanes = work->home_only ? NULL : &work->lanes,
+                                 .on_all = work->on_all};
     if (!work->count || !tsr_order_by_data || !tsr_copies_matter() || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     struct tsr_lane_client *last = tsr_order_lane(handle, per_thread);
-    if (last && tsr_tickets_used_strands(tsr_stream_named(handle, per_thread)) == 1u << tsr_lane_rank(last))
+    if (last && !work->on_all && tsr_tickets_used_strands(tsr_stream_named(handle, per_thread)) == 1u << tsr_lane_rank(last))
         return false;
     if (tsr_copies_enter(&use, hold) != CUDA_SUCCESS)
         return false;

@@ -27,6 +27,7 @@ struct tsr_broadcast_work {
     struct tsr_lane_record record; /* WRITE: of all bytes */
     const void *data;              /* behind the record */
     uint32_t lanes;                /* set of those that do it, too */
+    bool on_all;                   /* also those that the stream has not used lately: nobody knows yet who will read it */
 };
 
 /* A copy from the host's memory to memory that GPUs share. */
@@ -37,7 +38,7 @@ struct tsr_broadcast_work tsr_broadcast_of_set(const struct tsr_lane_set *what);
 /* On one lane, a WRITE in parts that records have room for. */
 CUresult tsr_broadcast_post(struct tsr_lane_client *lane, const struct tsr_lane_record *record, const void *data);
 
-/* Before it is enqueued at home. False: it is to be done in another way, and nothing is held; so it is if the stream uses no other GPU than that of its last work. */
+/* Before it is enqueued at home. False: it is to be done in another way, and nothing is held; so it is if the stream uses no other GPU than that of its last work, unless all do it. */
 bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_work *work, struct tsr_order_hold *hold);
 /* After that; result: what enqueuing it gave. */
 CUresult tsr_broadcast_leave(struct tsr_broadcast_work *work, struct tsr_order_hold *hold, CUresult result);

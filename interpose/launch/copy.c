@@ -2,6 +2,7 @@
  * Copies and memsets that follow their stream: when its last work went to an executor and all the memory is shared, they are posted there
  * like launches, instead of making the stream join. Calls that the driver would refuse are forwarded to it.
  */
+#include "calls/calls.h"
 #include "driver/engaged.h"
 #include "launch/broadcast.h"
 #include "memory/arena.h"
@@ -253,14 +254,24 @@ static bool give_there(CUstream stream, bool per_thread, const struct tsr_broadc
     return follow(stream, per_thread, &record, work->data, moved);
 }
 
+/*
+ * Where work is placed, that of whose reader nothing is known yet: a library sets counters right before the kernel that uses them, which then goes where
+ * its operands are.
+ */
+static bool is_for_all(void)
+{
+    return !tsr_automatic_is_on || (tessera_library_call && tessera_library_call() && tsr_automatic_spreads());
+}
+
 static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_lane_set *what, struct tsr_broadcast_work *work,
                            struct tsr_order_hold *hold)
 {
     uint64_t bytes = what->width * what->element;
-    if (tsr_automatic_is_on || !has_strands() || given_to(stream, per_thread) || !is_valid_set(what) ||
+    if (!is_for_all() || !has_strands() || given_to(stream, per_thread) || !is_valid_set(what) ||
         !is_shared(what->to, what->pitch, bytes, what->height))
         return false;
     *work = tsr_broadcast_of_set(what);
+    work->on_all = tsr_automatic_is_on;
     return tsr_broadcast_enter(stream, per_thread, work, hold);
 }
 

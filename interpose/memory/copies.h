@@ -71,6 +71,7 @@ struct tsr_copies_use {
     uint64_t *ticket;               /* gets the use's ticket (directory.h), if it has one; may be NULL */
     uint32_t *
         lanes; /* of one that overwrites all that it writes, at home: gets the set of lanes on which the caller lets the stream do the same; NULL: nowhere else */
+    bool on_all; /* also on those on which the stream has had nothing else to do lately */
 };
 
 extern uint32_t tsr_copies_away __attribute__((visibility("hidden"))); /* atomic; not 0: other GPUs than home may hold bytes */

@@ -596,7 +596,7 @@ static void add_lanes_locked(struct inquiry *inquiry)
     if (!inquiry->use->lanes || !stream || !tsr_strands_are_apart(stream))
         return;
     for (uint32_t i = 0; i < session->lane_count && inquiry->result == CUDA_SUCCESS; i++)
-        if (tsr_order_is_there(stream, session->lanes[i]) && tsr_ticket_strand_is_used(queue, i + 1))
+        if (tsr_order_is_there(stream, session->lanes[i]) && (inquiry->use->on_all || tsr_ticket_strand_is_used(queue, i + 1)))
             add_lane_locked(inquiry, session->lanes[i]);
 }
 

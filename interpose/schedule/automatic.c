@@ -319,6 +319,12 @@ void tsr_automatic_fetched(void)
     pthread_mutex_unlock(&lock);
 }
 
+bool tsr_automatic_spreads(void)
+{
+    return tsr_automatic_is_on && !__atomic_load_n(&state->stays, __ATOMIC_RELAXED) && !tsr_plan_is_there &&
+           !tsr_owners_have_begun() && !__atomic_load_n(&asleep_until, __ATOMIC_RELAXED);
+}
+
 bool tsr_automatic_may_leave(void)
 {
     return spread || planned || (!asked.stays && asked.allowed != 1u << HOME);

@@ -56,6 +56,9 @@ void tsr_automatic_fetched(void);
 /* lane: as above. ticket: of its use (memory/copies.h); 0: it has none. */
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket);
 
+/* Whether work goes to several GPUs now. */
+bool tsr_automatic_spreads(void);
+
 /* Whether launches like it may go elsewhere now; it has been chosen that this one does not. */
 bool tsr_automatic_may_leave(void);
 

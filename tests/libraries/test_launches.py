@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN
+from tests.emulated import ALL_GPUS, LEARNING, Machine
+from tests.emulated import run as emulated
 from tests.libraries.guest import CALLS
 from tests.libraries.placed import CALLS as PLACED
 from tests.libraries.stand_ins import build
@@ -100,6 +102,20 @@ def test_calls_say_what_gpus_with_copies_must_have(native_build: Path, tmp_path:
     away = run(native_build, tmp_path, "placed.py", [], "--policy", str(policy), "--json", str(report))
     assert away == run(native_build, tmp_path, "placed.py", [], "--policy", str(write_home(tmp_path)))
     assert json.loads(report.read_text())["launches"]["by_device"]["1"] == PLACED // 2
+
+
+def test_counters_that_a_library_sets_hold_no_gpu_up(native_build: Path, tmp_path: Path) -> None:
+    """Launches are placed: each is in a call that sets its counters before. On one GPU all stay by a rule."""
+    build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
+    native, program = native_build / "native", (HERE / "counted.py", tmp_path)
+    alone = emulated(native, tmp_path, Machine(2, ""), program, policy=POLICY)
+    for _ in range(LEARNING):
+        ran = emulated(native, tmp_path, Machine(2, ""), program, ALL_GPUS)
+        assert ran.lines == alone.lines
+        if ran.knew_all:
+            break
+    assert alone.virtual_ns / ran.virtual_ns > 1.85
+    assert ran.report["memory_copies"]["ties"] < 10
 
 
 @pytest.mark.full
