@@ -163,6 +163,8 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
 /* Its work runs side by side with that of other streams. */
 static bool is_shared_locked(CUstream stream, uint32_t gpu)
 {
+    if (state->samples.sharing[gpu].turns <= 1 && tsr_sharing_turns(&state->samples.sharing[gpu], stream) <= 1)
+        return false; /* no other stream was ever there */
     double free_ns = state->place.timelines[TSR_PLACE_ACTUAL].free_ns[gpu];
     return tsr_sharing_is_shared(&state->samples.sharing[gpu], stream, asked.now_ns, free_ns);
 }
@@ -233,8 +235,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     class = tsr_class_find(&state->samples.classes, (uintptr_t)launch->function, launch->grid, launch->block,
                            launch->shared_bytes, tsr_plan_is_there ? 0 : bytes); /* a plan's classes have no bytes */
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
-    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
-        asked.ns[gpu] = tsr_class_ns(&state->samples.classes, &class, gpu, bytes) * state->place.pace;
+    tsr_class_times(&state->samples.classes, &class, state->place.options.gpus, bytes, state->place.pace, asked.ns);
     pulled_often = tsr_class_is_pulled(&class);
     planned = false;
     if (tsr_plan_is_there)

@@ -141,16 +141,35 @@ bool tsr_class_is_pulled(const struct tsr_class_of *of)
     return of->shape && of->shape->pulled && of->shape->pulled * OFTEN >= of->shape->given;
 }
 
-double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint64_t bytes)
+/* On each GPU; false: it was measured on none. */
+static bool times_of(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpus, double scale, double *ns)
 {
-    float ns = known_ns(classes, of->shape, gpu);
-    if (ns > 0)
-        return (double)ns;
-    if ((ns = known_ns(classes, of->function, gpu)) <= 0)
-        return LEAST_NS + (double)bytes / BYTES_PER_NS;
-    float scale = (float)of->threads / ((float)__atomic_load_n(&of->function->threads, __ATOMIC_RELAXED) + 1);
+    uint32_t first = 0;
+    float there = 0;
+    while (entry && first < TSR_GPUS && (there = load(&entry->ns[first])) <= 0)
+        first++;
+    if (there <= 0)
+        return false;
+    float speed = speed_of(classes, first);
+    for (uint32_t gpu = 0; gpu < gpus; gpu++) {
+        float own = load(&entry->ns[gpu]);
+        ns[gpu] = scale * (double)(own > 0 ? own : there * speed_of(classes, gpu) / speed);
+    }
+    return true;
+}
+
+void tsr_class_times(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpus, uint64_t bytes,
+                     double pace, double *ns)
+{
+    if (times_of(classes, of->shape, gpus, pace, ns))
+        return;
+    uint32_t threads = of->function ? __atomic_load_n(&of->function->threads, __ATOMIC_RELAXED) : 0;
+    float scale = (float)of->threads / ((float)threads + 1);
     scale = scale < 1 / MOST_SCALE ? 1 / MOST_SCALE : scale > MOST_SCALE ? MOST_SCALE : scale;
-    return (double)(ns * scale);
+    if (times_of(classes, of->function, gpus, pace * (double)scale, ns))
+        return;
+    for (uint32_t gpu = 0; gpu < gpus; gpu++)
+        ns[gpu] = pace * (LEAST_NS + (double)bytes / BYTES_PER_NS);
 }
 
 static void blend(float *value, float now, uint32_t samples)

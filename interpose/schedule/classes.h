@@ -58,8 +58,9 @@ void tsr_class_pulled(struct tsr_class *shape);
 /* Whether results of many of the launches are pulled. */
 bool tsr_class_is_pulled(const struct tsr_class_of *of);
 
-/* A launch that touches so many bytes. */
-double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint64_t bytes);
+/* What a launch that touches so many bytes takes on each GPU, times the pace. */
+void tsr_class_times(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpus, uint64_t bytes,
+                     double pace, double *ns);
 
 /* A launch took at most that: what else ran beside it made it longer. One thread at a time. */
 void tsr_class_bound(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns);

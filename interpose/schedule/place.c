@@ -457,10 +457,10 @@ static void expect_rest(struct question *question, const struct tsr_place *place
 {
     uint32_t home = place->options.home;
     double rest_ns = question->history ? (double)question->history->work_ns - launch->ns[home] : 0;
-    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++) {
-        double slower = are_alike(place, gpu, home) ? 1 : place->work_ns[gpu] / place->work_ns[home];
-        question->rest_ns[gpu] = rest_ns > 0 ? rest_ns * slower : 0;
-    }
+    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++)
+        question->rest_ns[gpu] = rest_ns <= 0                  ? 0
+                                 : are_alike(place, gpu, home) ? rest_ns
+                                                               : rest_ns * place->work_ns[gpu] / place->work_ns[home];
 }
 
 /* It comes to the timeline. */

@@ -13,6 +13,13 @@ static struct tsr_class_of of(uint64_t function, uint32_t blocks)
     return tsr_class_find(&classes, function, (uint32_t[]){blocks, 1, 1}, block, 0, 0);
 }
 
+static double ns_on(const struct tsr_classes *of_all, const struct tsr_class_of *one, uint32_t gpu, uint64_t bytes)
+{
+    double ns[TSR_GPUS];
+    tsr_class_times(of_all, one, TSR_GPUS, bytes, 1, ns);
+    return ns[gpu];
+}
+
 static bool is_about(double value, double expected)
 {
     return value > 0.99 * expected && value < 1.01 * expected;
@@ -44,9 +51,9 @@ TEST(shapes_of_a_function_have_times_of_their_own)
     struct tsr_class_of small = of(1, 10), large = of(1, 1000), other = of(2, 10);
     tsr_class_report(&classes, &small, 0, 5e3);
     tsr_class_report(&classes, &large, 0, 80e3);
-    CHECK(is_about(tsr_class_ns(&classes, &small, 0, 0), 5e3));
-    CHECK(is_about(tsr_class_ns(&classes, &large, 0, 0), 80e3));
-    CHECK(is_about(tsr_class_ns(&classes, &other, 0, 10000000), 12e3)); /* by its bytes */
+    CHECK(is_about(ns_on(&classes, &small, 0, 0), 5e3));
+    CHECK(is_about(ns_on(&classes, &large, 0, 0), 80e3));
+    CHECK(is_about(ns_on(&classes, &other, 0, 10000000), 12e3)); /* by its bytes */
     CHECK(of(1, 10).shape == small.shape && of(1, 10).function == large.function);
 }
 
@@ -58,10 +65,10 @@ TEST(a_new_shape_is_estimated_by_its_threads_and_another_gpu_by_how_it_compares)
         tsr_class_report(&classes, &known, 0, 10e3);
         tsr_class_report(&classes, &known, 1, 20e3);
     }
-    CHECK(is_about(tsr_class_ns(&classes, &larger, 0, 0), 20e3));
-    CHECK(is_about(tsr_class_ns(&classes, &larger, 1, 0), 40e3));
+    CHECK(is_about(ns_on(&classes, &larger, 0, 0), 20e3));
+    CHECK(is_about(ns_on(&classes, &larger, 1, 0), 40e3));
     tsr_class_report(&classes, &elsewhere, 0, 50e3);
-    CHECK(is_about(tsr_class_ns(&classes, &elsewhere, 1, 0), 100e3));
+    CHECK(is_about(ns_on(&classes, &elsewhere, 1, 0), 100e3));
 }
 
 TEST(what_interrupts_a_sample_does_not_count_for_long)
@@ -72,10 +79,10 @@ TEST(what_interrupts_a_sample_does_not_count_for_long)
     for (unsigned i = 0; i < 10; i++)
         tsr_class_report(&classes, &some, 0, 10e3);
     tsr_class_report(&classes, &some, 0, 5e9);
-    CHECK(tsr_class_ns(&classes, &some, 0, 0) < 18e3);
+    CHECK(ns_on(&classes, &some, 0, 0) < 18e3);
     for (unsigned i = 0; i < 20; i++)
         tsr_class_report(&classes, &some, 0, 10e3);
-    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+    CHECK(is_about(ns_on(&classes, &some, 0, 0), 10e3));
 }
 
 TEST(a_gpu_that_has_become_slower_is_believed_after_three_samples)
@@ -90,9 +97,9 @@ TEST(a_gpu_that_has_become_slower_is_believed_after_three_samples)
     tsr_class_report(&classes, &some, 0, 20e3);
     CHECK(tsr_class_is_due(&classes, &some, 0, 1024)); /* until it is clear */
     tsr_class_report(&classes, &some, 0, 30e3);
-    CHECK(tsr_class_ns(&classes, &some, 0, 0) < 18e3);
+    CHECK(ns_on(&classes, &some, 0, 0) < 18e3);
     tsr_class_report(&classes, &some, 0, 21e3);
-    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 20e3));
+    CHECK(is_about(ns_on(&classes, &some, 0, 0), 20e3));
     CHECK(!tsr_class_is_due(&classes, &some, 0, 1024));
     tsr_class_report(&classes, &some, 0, 40e3);
     tsr_class_bound(&classes, &some, 0, 40e3); /* beside other work: nothing is clear */
@@ -106,13 +113,13 @@ TEST(what_was_measured_nowhere_else_is_guessed_by_the_gpus)
     struct tsr_class_of some = of(1, 100);
     for (unsigned i = 0; i < 3; i++)
         tsr_class_report(&classes, &some, 0, 10e3);
-    CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 20e3));
-    CHECK(is_about(tsr_class_ns(&classes, &some, 2, 0), 10e3));
+    CHECK(is_about(ns_on(&classes, &some, 1, 0), 20e3));
+    CHECK(is_about(ns_on(&classes, &some, 2, 0), 10e3));
     for (unsigned i = 0; i < 3; i++)
         tsr_class_report(&classes, &some, 1, 30e3);
     struct tsr_class_of other = of(2, 100);
     tsr_class_report(&classes, &other, 0, 10e3);
-    CHECK(is_about(tsr_class_ns(&classes, &other, 1, 0), 30e3));
+    CHECK(is_about(ns_on(&classes, &other, 1, 0), 30e3));
 }
 
 TEST(gpus_that_differ_as_they_do_not_otherwise_are_sampled_more)
@@ -143,17 +150,17 @@ TEST(what_ran_beside_other_work_is_a_bound)
     start();
     struct tsr_class_of some = of(1, 100);
     tsr_class_bound(&classes, &some, 0, 90e3); /* better than nothing */
-    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 90e3));
+    CHECK(is_about(ns_on(&classes, &some, 0, 0), 90e3));
     tsr_class_report(&classes, &some, 0, 10e3);
-    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+    CHECK(is_about(ns_on(&classes, &some, 0, 0), 10e3));
     for (unsigned i = 0; i < 10; i++)
         tsr_class_bound(&classes, &some, 0, 400e3);
-    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+    CHECK(is_about(ns_on(&classes, &some, 0, 0), 10e3));
     tsr_class_bound(&classes, &some, 1, 400e3); /* as on the other GPU */
-    CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 10e3));
+    CHECK(is_about(ns_on(&classes, &some, 1, 0), 10e3));
     tsr_class_bound(&classes, &some, 1, 8e3);
-    CHECK(is_about(tsr_class_ns(&classes, &some, 1, 0), 8e3));
-    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+    CHECK(is_about(ns_on(&classes, &some, 1, 0), 8e3));
+    CHECK(is_about(ns_on(&classes, &some, 0, 0), 10e3));
 }
 
 TEST(launches_of_one_grid_over_other_bytes_have_times_of_their_own)
@@ -168,8 +175,8 @@ TEST(launches_of_one_grid_over_other_bytes_have_times_of_their_own)
     CHECK(shallow.function == deep.function);
     tsr_class_report(&classes, &shallow, 0, 118e3);
     tsr_class_report(&classes, &deep, 0, 337e3);
-    CHECK(is_about(tsr_class_ns(&classes, &shallow, 1, 0), 118e3));
-    CHECK(is_about(tsr_class_ns(&classes, &nearly, 0, 0), 337e3));
+    CHECK(is_about(ns_on(&classes, &shallow, 1, 0), 118e3));
+    CHECK(is_about(ns_on(&classes, &nearly, 0, 0), 337e3));
 }
 
 TEST(a_full_table_still_knows_functions)
@@ -182,7 +189,7 @@ TEST(a_full_table_still_knows_functions)
     CHECK(classes.used <= TSR_CLASSES && classes.used > TSR_CLASSES / 2);
     CHECK(last.function == first.function);
     struct tsr_class_of none = {.function = first.function, .threads = first.threads};
-    CHECK(is_about(tsr_class_ns(&classes, &none, 0, 0), 33e3));
+    CHECK(is_about(ns_on(&classes, &none, 0, 0), 33e3));
     CHECK(tsr_class_is_due(&classes, &none, 0, 1024));
     CHECK(!tsr_class_is_due(&classes, &(struct tsr_class_of){0}, 0, 1024));
 }
