@@ -54,6 +54,21 @@ def elementwise(name: str, pointers: Sequence[str], numbers: Sequence[str], body
     return f".visible .entry {name}({', '.join(parameters)})\n{{\n" + "\n".join(lines) + "\ndone:\n    ret;\n}\n"
 
 
+def arithmetic(rounds: str) -> str:
+    """The body of a kernel with the pointers out, in and weights: so many rounds, a number or a parameter's name."""
+    return f"""
+    ld.global.u32 %r1, [%in];
+    ld.global.u32 %r2, [%weights];
+    mov.u32 %r3, 0;
+again:
+    mad.lo.u32 %r1, %r1, 1664525, %r2;
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p1, %r3, {rounds};
+    @%p1 bra again;
+    st.global.u32 [%out], %r1;
+"""
+
+
 def store_ptx(kind: str) -> bytes:
     """A module whose kernel `store` writes a 7 of that type to the address that is its parameter."""
     return (HEAD + STORE.replace("KIND", kind)).encode()

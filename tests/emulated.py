@@ -91,6 +91,16 @@ def until_analysed(run: Callable[[], Ran]) -> Ran:
     raise AssertionError(f"not analysed after {LEARNING} runs: {ran.report['analysis']}")
 
 
+def until_known(run: Callable[[], Ran], lines: Sequence[str]) -> Ran:
+    """The first run that knew all of its functions from the beginning. All print these lines."""
+    for _ in range(LEARNING):
+        ran = run()
+        assert ran.lines == lines
+        if ran.knew_all:
+            return ran
+    raise AssertionError(f"not known after {LEARNING} runs: {ran.report['analysis']}")
+
+
 def rules_of(rules: Sequence[str]) -> str:
     """A policy's rules, a line of YAML each."""
     return "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)

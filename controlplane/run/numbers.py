@@ -49,14 +49,19 @@ class Present:
         told = self.addresses if len(set(self.addresses)) == len(self.addresses) else ()
         return Change(variables={"TESSERA_GPUS": ",".join(told)})
 
+    def check_known(self, asked: str = "", file: Path | str | None = None, line: int | None = None) -> None:
+        """Raises ConfigError if it is not known what there is. asked: before the text, what needs to know."""
+        if self.error is not None:
+            text = f"{asked}the machine's GPUs are not known: {self.error}"
+            raise ConfigError(text, expected="a driver with GPUs", file=file, line=line)
+
     def check(self, policy: Policy) -> None:
         """Raises ConfigError if the policy cannot be meant for this machine, or not for what the program sees of it."""
         there = _list(range(len(self.gpus)))
         wrong = next((one for one in findings(policy, self.gpus) if one.severity is Severity.ERROR), None)
         line, text, expected = policy.devices_line, "", ""
-        if self.error is not None:
-            text, expected = f"the machine's GPUs are not known: {self.error}", "a driver with GPUs"
-        elif wrong is not None:
+        self.check_known(file=policy.file, line=line)
+        if wrong is not None:
             line, text = wrong.line, wrong.text
             expected = f"GPUs that exist: {there}" if there else "a machine with GPUs"
         elif self.seen is not None and policy.home not in self.seen:

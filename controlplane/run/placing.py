@@ -76,10 +76,7 @@ def _scheduled(words: str, emulation: Emulation | None) -> Policy:
         with ExitStack() as stack:
             driver = shim.system_driver() if emulation is None else emulation.change().driver or shim.system_driver()
             found = present_of(emulation, driver, [], stack)()
-        if found.error is not None:
-            raise ConfigError(
-                f"--gpus {words}: the machine's GPUs are not known: {found.error}", expected="a driver with GPUs"
-            )
+        found.check_known(f"--gpus {words}: ")
         others = [gpu for gpu in range(len(found.gpus)) if gpu != found.first]
         most = len(found.gpus) if words == "all" else numbers[0]
         if words == "all" and len(found.gpus) == 1:

@@ -25,6 +25,7 @@
 #include "schedule/points.h"
 #include "schedule/report.h"
 #include "schedule/samples.h"
+#include "schedule/sleep.h"
 
 #define HOME 0u             /* GPUs are named by rank (tsr_session_gpu) */
 #define REPORT_EVERY 1024u  /* launches between reports */
@@ -40,9 +41,6 @@
 #define NOT_WAITING -1.0
 #define STAGE_ALL 1u /* of TESSERA_STAGE */
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
-#define LOOK_NS 500e6 /* while the guard keeps all at home: where so long nothing is promised, launches are not looked at */
-#define SLEEP_NS 2e9  /* for so long, and each time twice as long, */
-#define LONGEST_SLEEP_NS 10e9 /* up to this; a window that is won makes the next such time short again */
 
 /* A piece of work that was reported to the rule: its place among all. */
 struct recent {
@@ -57,21 +55,14 @@ static struct {
     struct tsr_points points;
     struct tsr_schedule_figures figures;
     struct recent recent[TSR_PLACE_KNOWN];
-    bool stays; /* all, as the guard wants it */
-    bool looks; /* since the clocks stood so: */
-    struct tsr_guard_clocks look_began;
-    uint64_t look_launches;
-    double sleep_ns;     /* how long, next time */
-    uint64_t won;        /* windows, then */
+    struct tsr_sleep sleep;
+    bool stays;          /* atomic; all, as the guard wants it */
     double plan_told_ns; /* when tsr_plan_report was called last */
 } *state;                /* lock */
 
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t asleep_until; /* atomic; time of sleep's clock; 0: awake */
-static uint64_t unseen_ns;    /* atomic; emulated: what has been slept through, */
-static uint64_t launch_ns;    /* at so much for each piece of work */
-static uint32_t all_gpus;     /* set */
+static uint32_t all_gpus; /* set */
 
 /* A thread's launch between being asked for and being reported. */
 static __thread struct tsr_place_launch asked;
@@ -83,7 +74,7 @@ static __thread bool spread;       /* its bytes may lie on any GPU of a pool, wh
 static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
-static __thread struct tsr_automatic_launch asked_launch; /* for decisions.h */
+static __thread struct tsr_automatic_launch asked_launch; /* where decisions are wanted */
 static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
 static __thread bool samples;       /* it is to be a sample, on the GPU that was chosen, or, once it has gone home, there */
 static __thread struct tsr_sample *sample;
@@ -114,7 +105,7 @@ static double distance(const struct tsr_survey *survey, uint32_t gpu)
 /* In a pool: where the bytes are that cost most to move; of several such GPUs the one where the stream's last launch went. */
 static uint32_t nearest_locked(const struct tsr_automatic_launch *launch, const struct tsr_survey *survey)
 {
-    uint32_t best = tsr_stream_points_stream(&state->points, launch->stream)->gpu;
+    uint32_t best = tsr_stream_points_at(&state->points, launch->stream)->gpu;
     double best_bytes = distance(survey, best);
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++) {
         double bytes = distance(survey, gpu);
@@ -163,8 +154,6 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
 /* Its work runs side by side with that of other streams. */
 static bool is_shared_locked(CUstream stream, uint32_t gpu)
 {
-    if (state->samples.sharing[gpu].turns <= 1 && tsr_sharing_turns(&state->samples.sharing[gpu], stream) <= 1)
-        return false; /* no other stream was ever there */
     double free_ns = state->place.timelines[TSR_PLACE_ACTUAL].free_ns[gpu];
     return tsr_sharing_is_shared(&state->samples.sharing[gpu], stream, asked.now_ns, free_ns);
 }
@@ -211,7 +200,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.now_ns = tsr_host_time_ns();
     if (!state->figures.start_ns)
         state->figures.start_ns = asked.now_ns > 0 ? asked.now_ns : 1;
-    struct tsr_point_stream *stream = tsr_stream_points_stream(&state->points, launch->stream);
+    struct tsr_point_stream *stream = tsr_stream_points_at(&state->points, launch->stream);
     tsr_stream_points_join(stream, launch->joins);
     stream->related = launch->related;
     memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
@@ -270,7 +259,8 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
         tsr_copies_begin();
     pthread_mutex_lock(&lock);
     asked_stream = launch->stream;
-    asked_launch = *launch;
+    if (tsr_decisions_are_wanted)
+        asked_launch = *launch;
     asked_at_ns = 0;
     if (++state->figures.launches % POLL_EVERY == 0)
         tsr_samples_poll(&state->samples);
@@ -323,7 +313,7 @@ void tsr_automatic_fetched(void)
 bool tsr_automatic_spreads(void)
 {
     return tsr_automatic_is_on && !__atomic_load_n(&state->stays, __ATOMIC_RELAXED) && !tsr_plan_is_there &&
-           !tsr_owners_have_begun() && !__atomic_load_n(&asleep_until, __ATOMIC_RELAXED);
+           !tsr_owners_have_begun() && tsr_sleep_is_awake(&state->sleep);
 }
 
 bool tsr_automatic_may_leave(void)
@@ -359,19 +349,6 @@ static void note_pulled_locked(uint32_t gpu)
     tsr_class_given(&class);
 }
 
-/* The monotonic one. Emulated, the host's time is known only from work that is looked at. */
-static uint64_t sleep_clock_ns(void)
-{
-    return tsr_host_time_is_virtual() ? __atomic_load_n(&unseen_ns, __ATOMIC_RELAXED) : tsr_os_monotonic_ns();
-}
-
-static void look_anew_locked(const struct tsr_guard_clocks *now)
-{
-    state->look_began = *now;
-    state->look_launches = state->figures.launches;
-    state->looks = state->stays;
-}
-
 static const char *name_of(const struct tsr_function_record *function)
 {
     if (function == TSR_AUTOMATIC_SET || function == TSR_AUTOMATIC_COPY || function == TSR_AUTOMATIC_GIVE)
@@ -394,42 +371,9 @@ static void log_decision_locked(uint32_t gpu, const struct tsr_guard_clocks *clo
                                             .clocks = clocks});
 }
 
-/* Whether looking at launches is worth what it costs the program's thread. In a pool, and under a plan, it is. */
-static void look_locked(const struct tsr_guard_clocks *now)
-{
-    const struct tsr_guard_clocks *began = &state->look_began;
-    if (!state->stays || !state->looks || tsr_plan_is_there || tsr_owners_have_begun()) {
-        look_anew_locked(now);
-        return;
-    }
-    double passed_ns = now->single_ns - began->single_ns;
-    if (passed_ns < LOOK_NS)
-        return;
-    bool gains = now->promised_ns - began->promised_ns <= (1 - state->guard.options.least) * passed_ns;
-    if (gains) {
-        look_anew_locked(now);
-        return;
-    }
-    if (!state->sleep_ns || state->won != state->guard.won)
-        state->sleep_ns = SLEEP_NS;
-    state->won = state->guard.won;
-    launch_ns = (uint64_t)(passed_ns / (double)(state->figures.launches - state->look_launches));
-    __atomic_store_n(&asleep_until, sleep_clock_ns() + (uint64_t)state->sleep_ns, __ATOMIC_RELEASE);
-    state->sleep_ns = state->sleep_ns < LONGEST_SLEEP_NS / 2 ? 2 * state->sleep_ns : LONGEST_SLEEP_NS;
-}
-
 bool tsr_automatic_sleeps(void)
 {
-    uint64_t until = __atomic_load_n(&asleep_until, __ATOMIC_ACQUIRE);
-    if (until && tsr_host_time_is_virtual())
-        __atomic_add_fetch(&unseen_ns, launch_ns, __ATOMIC_RELAXED);
-    if (!until || sleep_clock_ns() < until)
-        return until != 0;
-    pthread_mutex_lock(&lock);
-    state->looks = false;
-    __atomic_store_n(&asleep_until, 0, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&lock);
-    return false;
+    return tsr_sleep_goes_on(&state->sleep);
 }
 
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
@@ -448,12 +392,13 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
         tsr_plan_went(gpu, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
     tsr_sharing_give(&state->samples.sharing[gpu], asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
     tsr_stream_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns);
-    tsr_stream_points_stream(&state->points, asked_stream)->gpu = gpu;
+    tsr_stream_points_at(&state->points, asked_stream)->gpu = gpu;
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     if (tsr_decisions_are_wanted)
         log_decision_locked(gpu, &clocks);
-    state->stays = tsr_guard_next(&state->guard, &clocks);
-    look_locked(&clocks);
+    __atomic_store_n(&state->stays, tsr_guard_next(&state->guard, &clocks), __ATOMIC_RELAXED);
+    if (!tsr_plan_is_there && !tsr_owners_have_begun())
+        tsr_sleep_look(&state->sleep, &state->guard, &clocks, state->figures.launches);
     asked_at_ns = lane || tsr_host_time_is_virtual() ? 0 : (double)tsr_os_monotonic_ns();
     pthread_mutex_unlock(&lock);
 }
@@ -641,7 +586,6 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     bool asks = policy->tables[policy->generation % 2].default_device == TSR_POLICY_AUTO;
     pthread_mutex_init(&lock, NULL);
     free(state); /* a parent process' */
-    asleep_until = 0;
     state = asks && tsr_order_by_data && session->lane_count ? calloc(1, sizeof *state) : NULL;
     tsr_automatic_is_on = state != NULL;
     tsr_staging_is_wanted = tsr_options()->stage == STAGE_ALL || (tsr_options()->stage && state);

@@ -110,16 +110,20 @@ bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_
     return (period & (period - 1)) == 0 && launches % period == 0;
 }
 
-/* As measured there, or elsewhere; 0: nowhere. */
-static float known_ns(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpu)
+/* The first GPU on which it was measured; TSR_GPUS: none. */
+static uint32_t first_of(const struct tsr_class *entry)
 {
-    float ns = entry ? load(&entry->ns[gpu]) : 0;
-    for (uint32_t other = 0; entry && ns <= 0 && other < TSR_GPUS; other++) {
-        ns = load(&entry->ns[other]);
-        if (ns > 0)
-            return ns * speed_of(classes, gpu) / speed_of(classes, other);
-    }
-    return ns;
+    uint32_t first = 0;
+    while (first < TSR_GPUS && load(&entry->ns[first]) <= 0)
+        first++;
+    return first;
+}
+
+/* As measured there, or on the first such GPU. */
+static float known_ns(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpu, uint32_t first)
+{
+    float ns = load(&entry->ns[gpu]);
+    return ns > 0 ? ns : load(&entry->ns[first]) * speed_of(classes, gpu) / speed_of(classes, first);
 }
 
 void tsr_class_given(const struct tsr_class_of *of)
@@ -144,18 +148,10 @@ bool tsr_class_is_pulled(const struct tsr_class_of *of)
 /* On each GPU; false: it was measured on none. */
 static bool times_of(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpus, double scale, double *ns)
 {
-    uint32_t first = 0;
-    float there = 0;
-    while (entry && first < TSR_GPUS && (there = load(&entry->ns[first])) <= 0)
-        first++;
-    if (there <= 0)
-        return false;
-    float speed = speed_of(classes, first);
-    for (uint32_t gpu = 0; gpu < gpus; gpu++) {
-        float own = load(&entry->ns[gpu]);
-        ns[gpu] = scale * (double)(own > 0 ? own : there * speed_of(classes, gpu) / speed);
-    }
-    return true;
+    uint32_t first = entry ? first_of(entry) : TSR_GPUS;
+    for (uint32_t gpu = 0; gpu < gpus && first < TSR_GPUS; gpu++)
+        ns[gpu] = scale * (double)known_ns(classes, entry, gpu, first);
+    return first < TSR_GPUS;
 }
 
 void tsr_class_times(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpus, uint64_t bytes,
@@ -216,8 +212,8 @@ static void compare(struct tsr_classes *classes, const struct tsr_class *entry, 
 
 static void lower(const struct tsr_classes *classes, struct tsr_class *entry, uint32_t gpu, float ns)
 {
-    float known = entry ? known_ns(classes, entry, gpu) : 0;
-    if (entry && (known <= 0 || ns < known))
+    uint32_t first = entry ? first_of(entry) : TSR_GPUS;
+    if (entry && (first == TSR_GPUS || ns < known_ns(classes, entry, gpu, first)))
         store(&entry->ns[gpu], ns);
 }
 

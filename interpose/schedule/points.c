@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-struct tsr_point_stream *tsr_stream_points_stream(struct tsr_points *points, CUstream handle)
+struct tsr_point_stream *tsr_stream_points_at(struct tsr_points *points, CUstream handle)
 {
     struct tsr_point_stream *stream = &points->streams[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) % TSR_POINT_STREAMS];
     if (stream->handle != handle)
@@ -40,7 +40,7 @@ void tsr_stream_points_join(struct tsr_point_stream *stream, uint32_t joins)
 void tsr_stream_points_give(struct tsr_points *points, CUstream handle, uint64_t ticket,
                             const double finish_ns[TSR_PLACE_TIMELINES])
 {
-    struct tsr_point_stream *stream = tsr_stream_points_stream(points, handle);
+    struct tsr_point_stream *stream = tsr_stream_points_at(points, handle);
     struct tsr_point own = {.latest = ticket};
     memcpy(own.ns, finish_ns, sizeof own.ns);
     stream->last = ticket;
@@ -50,7 +50,7 @@ void tsr_stream_points_give(struct tsr_points *points, CUstream handle, uint64_t
 
 struct tsr_point tsr_stream_points_of(struct tsr_points *points, CUstream handle)
 {
-    struct tsr_point point = handle ? tsr_stream_points_stream(points, handle)->given : points->all.given;
+    struct tsr_point point = handle ? tsr_stream_points_at(points, handle)->given : points->all.given;
     for (uint32_t i = 0; handle == CU_STREAM_LEGACY && i < TSR_POINT_STREAMS; i++)
         if (points->streams[i].related)
             extend(&point, &points->streams[i].given);
@@ -59,7 +59,7 @@ struct tsr_point tsr_stream_points_of(struct tsr_points *points, CUstream handle
 
 void tsr_stream_points_done(struct tsr_points *points, CUstream handle)
 {
-    struct tsr_point_stream *stream = handle ? tsr_stream_points_stream(points, handle) : &points->all;
+    struct tsr_point_stream *stream = handle ? tsr_stream_points_at(points, handle) : &points->all;
     stream->given = (struct tsr_point){0};
 }
 
@@ -77,7 +77,7 @@ const struct tsr_point *tsr_stream_points_event(const struct tsr_points *points,
 void tsr_stream_points_follow(struct tsr_points *points, CUstream handle, CUevent event)
 {
     const struct tsr_point *point = tsr_stream_points_event(points, event);
-    struct tsr_point_stream *stream = tsr_stream_points_stream(points, handle);
+    struct tsr_point_stream *stream = tsr_stream_points_at(points, handle);
     if (!point)
         return;
     raise_to(stream->after_ns, point->ns);

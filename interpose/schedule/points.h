@@ -41,7 +41,7 @@ struct tsr_points {
     struct tsr_point_event events[TSR_POINT_EVENTS];
 };
 
-struct tsr_point_stream *tsr_stream_points_stream(struct tsr_points *points, CUstream handle);
+struct tsr_point_stream *tsr_stream_points_at(struct tsr_points *points, CUstream handle);
 
 /* What comes before the stream's next launch. joins: of its strands so far; a new one comes after all that the stream was given. */
 void tsr_stream_points_join(struct tsr_point_stream *stream, uint32_t joins);

@@ -2,7 +2,7 @@
 
 What it reads is a program's, and nobody knows whose: it runs confined (confined.py), with its output in memory files of
 limited size. It is asked for JSON, and for text where JSON does not say all: on some relocatable cubins nvdisasm 13.5
-crashes while it writes JSON and not when it writes text; versions before list subroutines apart from their kernels.
+crashes while it writes JSON and not when it writes text; earlier ones (12.8, 13.1, 13.2) list subroutines apart.
 """
 
 from __future__ import annotations

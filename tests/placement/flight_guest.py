@@ -20,20 +20,9 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, elementwise, functions, use_gpu
+from tests.bindings import arithmetic, call, elementwise, functions, use_gpu
 from tests.fault.executor_faults import executors_under, send
 
-BODY = """
-    ld.global.u32 %r1, [%in];
-    ld.global.u32 %r2, [%weights];
-    mov.u32 %r3, 0;
-again:
-    mad.lo.u32 %r1, %r1, 1664525, %r2;
-    add.u32 %r3, %r3, 1;
-    setp.lt.u32 %p1, %r3, %rounds;
-    @%p1 bra again;
-    st.global.u32 [%out], %r1;
-"""
 THREADS = 256
 LONGEST_SECONDS, LOG_BYTES, NOTICED = 10.0, 4096, b"has ended"
 
@@ -41,7 +30,10 @@ LONGEST_SECONDS, LOG_BYTES, NOTICED = 10.0, 4096, b"has ended"
 class Server:
     def __init__(self, flight: int, steps: int, blocks: int, rounds: int) -> None:
         use_gpu()
-        kernels = [elementwise(name, ("out", "in", "weights"), ("rounds",), BODY) for name in ("begin", "step")]
+        kernels = [
+            elementwise(name, ("out", "in", "weights"), ("rounds",), arithmetic("%rounds"))
+            for name in ("begin", "step")
+        ]
         self.functions = functions(*kernels)
         self.stream, self.steps, self.blocks, self.rounds = call(driver.cuStreamCreate(1)), steps, blocks, rounds
         self.bytes = blocks * THREADS * 4

@@ -20,19 +20,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, elementwise, functions, use_gpu
+from tests.bindings import arithmetic, call, elementwise, functions, use_gpu
 
-BODY = """
-    ld.global.u32 %r1, [%in];
-    ld.global.u32 %r2, [%weights];
-    mov.u32 %r3, 0;
-again:
-    mad.lo.u32 %r1, %r1, 1664525, %r2;
-    add.u32 %r3, %r3, 1;
-    setp.lt.u32 %p1, %r3, %rounds;
-    @%p1 bra again;
-    st.global.u32 [%out], %r1;
-"""
 THREADS = 256
 RESULTS = 64
 
@@ -40,7 +29,10 @@ RESULTS = 64
 class Layers:
     def __init__(self, streams: int, layers: int, blocks: int, rounds: int) -> None:
         self.context = use_gpu()
-        kernels = [elementwise(name, ("out", "in", "weights"), ("rounds",), BODY) for name in ("narrow", "wide")]
+        kernels = [
+            elementwise(name, ("out", "in", "weights"), ("rounds",), arithmetic("%rounds"))
+            for name in ("narrow", "wide")
+        ]
         found = functions(*kernels)
         self.narrow, self.wide = found["narrow"], found["wide"]
         self.blocks, self.rounds = blocks, rounds

@@ -16,21 +16,9 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, elementwise, functions, use_gpu
+from tests.bindings import arithmetic, call, elementwise, functions, use_gpu
 
-# A layer: out[i] = f(in[i], weights[i]), after some rounds of arithmetic.
-LAYER = """
-    ld.global.u32 %r1, [%in];
-    ld.global.u32 %r2, [%weights];
-    mov.u32 %r3, 0;
-again:
-    mad.lo.u32 %r1, %r1, 1664525, %r2;
-    add.u32 %r3, %r3, 1;
-    setp.lt.u32 %p1, %r3, 12;
-    @%p1 bra again;
-    st.global.u32 [%out], %r1;
-"""
-KERNEL = elementwise("layer", ("out", "in", "weights"), (), LAYER)
+KERNEL = elementwise("layer", ("out", "in", "weights"), (), arithmetic("12"))
 THREADS_PER_BLOCK, BLOCKS, LAYERS = 256, 64, 3
 ELEMENTS = BLOCKS * THREADS_PER_BLOCK
 BYTES = 4 * ELEMENTS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
-from tests.emulated import ALL_GPUS, LEARNING, Machine, Ran, run
+from tests.emulated import ALL_GPUS, Machine, Ran, run, until_known
 from tests.sample import sampled
 
 HERE = Path(__file__).parent
@@ -26,12 +26,7 @@ def placed(
     """On one GPU without a policy, and placed: the run before, or more on a busy machine, learn what launches touch."""
     machine, words = Machine(gpus, gpu), (guest, *program)
     alone = run(native, place, machine, words)
-    for _ in range(LEARNING):
-        again = run(native, place, machine, words, ALL_GPUS)
-        assert again.lines == alone.lines
-        if again.knew_all:
-            return alone, again
-    raise AssertionError(f"not known after {LEARNING} runs: {again.report['analysis']}")
+    return alone, until_known(lambda: run(native, place, machine, words, ALL_GPUS), alone.lines)
 
 
 @pytest.mark.parametrize(("gpus", "wanted"), sampled([(2, 1.6), (4, 2.2)], [(2, 1.6)]))
