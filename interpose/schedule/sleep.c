@@ -14,14 +14,16 @@ static uint64_t clock_ns(const struct tsr_sleep *sleep)
     return tsr_host_time_is_virtual() ? __atomic_load_n(&sleep->unseen_ns, __ATOMIC_RELAXED) : tsr_os_monotonic_ns();
 }
 
-static void look_anew(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now, uint64_t launches)
+static void look_anew(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now,
+                      uint64_t launches)
 {
     sleep->began = *now;
     sleep->launches = launches;
     __atomic_store_n(&sleep->looks, guard->rests, __ATOMIC_RELAXED);
 }
 
-void tsr_sleep_look(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now, uint64_t launches)
+void tsr_sleep_look(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now,
+                    uint64_t launches)
 {
     double passed_ns = now->single_ns - sleep->began.single_ns;
     bool looks = guard->rests && __atomic_load_n(&sleep->looks, __ATOMIC_RELAXED);

@@ -23,7 +23,8 @@ struct tsr_sleep {
 };
 
 /* A launch was looked at, the guard was asked, and the clocks stand so; launches: that were looked at. It may fall asleep. */
-void tsr_sleep_look(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now, uint64_t launches);
+void tsr_sleep_look(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now,
+                    uint64_t launches);
 /* Before a piece of work: whether it is not looked at. */
 bool tsr_sleep_goes_on(struct tsr_sleep *sleep);
 static inline bool tsr_sleep_is_awake(const struct tsr_sleep *sleep)
