@@ -13,6 +13,7 @@ from typing import Any
 from tests.command import TESSERA_RUN, with_native
 
 ALL_GPUS = ("--gpus", "all")
+TRIES = 3  # other work on the machine makes a run look slower
 LEARNING = 6  # runs at most until what a program loads is analysed: on a busy machine it may end before
 
 

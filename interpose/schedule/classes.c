@@ -149,9 +149,14 @@ bool tsr_class_is_pulled(const struct tsr_class_of *of)
 static bool times_of(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpus, double scale, double *ns)
 {
     uint32_t first = entry ? first_of(entry) : TSR_GPUS;
-    for (uint32_t gpu = 0; gpu < gpus && first < TSR_GPUS; gpu++)
-        ns[gpu] = scale * (double)known_ns(classes, entry, gpu, first);
-    return first < TSR_GPUS;
+    if (first == TSR_GPUS)
+        return false;
+    float there = load(&entry->ns[first]), speed = speed_of(classes, first);
+    for (uint32_t gpu = 0; gpu < gpus; gpu++) {
+        float known = load(&entry->ns[gpu]);
+        ns[gpu] = scale * (double)(known > 0 ? known : there * speed_of(classes, gpu) / speed);
+    }
+    return true;
 }
 
 void tsr_class_times(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpus, uint64_t bytes,

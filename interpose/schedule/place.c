@@ -20,7 +20,8 @@
 #define PACE_WEIGHT 0.3
 #define SURE 0.1 /* share of the work that predictions may err by for other reasons */
 #define SLOWEST 4.0
-#define WORK_FADES 0.9995 /* what GPUs' times were before, at each launch */
+#define WEIGHED_EVERY 16u /* launches: how GPUs compare */
+#define WORK_FADES 0.992  /* what GPUs' times were before */
 #define CHAIN_LEAD 0.25   /* of the work of chains that nobody joins, if that is less than the lead, between GPUs that are not alike */
 #define ALIKE 1.25 /* as many times as long take the same launches */
 
@@ -50,9 +51,12 @@ struct question {
     const struct tsr_place_timeline *timeline;
     const struct tsr_place_launch *launch;
     const struct tsr_place_history *history; /* of a chain that it opens; NULL: not known, or none */
-    double rest_ns[TSR_GPUS];                /* what is expected of that chain after the launch */
+    double rest_ns[TSR_GPUS];                /* what is expected of that chain after the launch, */
+    double whole_ns[TSR_GPUS];               /* and with it, */
+    double shortest_ns;                      /* where that is shortest */
     double now_ns, after_ns;
-    bool constants; /* count */
+    double least_ns; /* before which it starts nowhere */
+    bool constants;  /* count */
     uint32_t count, last;
     struct read reads[TSR_PLACE_PARTS];
 };
@@ -79,6 +83,8 @@ void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *opt
     memset(place, 0, sizeof *place);
     place->options = *options;
     place->pace = 1;
+    for (uint32_t gpu = 0; gpu < options->gpus; gpu++)
+        place->slowness[gpu] = 1;
     place->strategy = options->strategies & 1u << TSR_PLACE_STAY ? TSR_PLACE_STAY : TSR_PLACE_EARLIEST;
 }
 
@@ -101,7 +107,7 @@ static double copied_at(struct copying *copying, const struct question *question
 static inline struct option look(const struct question *question, uint32_t gpu, double *links)
 {
     const struct tsr_place_link(*of)[TSR_GPUS] = question->place->options.links;
-    double free_ns = later(question->timeline->free_ns[gpu], later(question->now_ns, question->after_ns));
+    double free_ns = later(question->timeline->free_ns[gpu], question->least_ns);
     struct option option = {.start_ns = free_ns};
     struct copying copying;
     copying.used = 0;
@@ -132,7 +138,7 @@ static inline struct option look(const struct question *question, uint32_t gpu, 
 /* When what it reads could be on a GPU that has nothing of it. */
 static double arrival_ns(const struct question *question, uint32_t gpu)
 {
-    double arrival_ns = later(question->now_ns, question->after_ns);
+    double arrival_ns = question->least_ns;
     for (uint32_t i = 0; i < question->count; i++) {
         const struct read *read = &question->reads[i];
         const struct tsr_place_link *link = &question->place->options.links[read->gpu][gpu];
@@ -145,27 +151,37 @@ static double arrival_ns(const struct question *question, uint32_t gpu)
 /* Of GPUs that differ in their clocks alone: the one that idles least before the launch, if any is free in time; else the first to be free. */
 static uint32_t best_fit(const struct question *question, uint32_t gpus)
 {
-    uint32_t best = (uint32_t)__builtin_ctz(gpus);
-    const double *free_ns = question->timeline->free_ns, arrival = arrival_ns(question, best);
-    for (uint32_t left = gpus & (gpus - 1); left; left &= left - 1) {
-        uint32_t gpu = (uint32_t)__builtin_ctz(left);
-        bool idles_less = free_ns[best] <= arrival && free_ns[gpu] <= arrival && free_ns[gpu] > free_ns[best];
-        if (idles_less || (free_ns[best] > arrival && free_ns[gpu] < free_ns[best]))
-            best = gpu;
+    uint32_t idle = TSR_GPUS, first = TSR_GPUS;
+    double idle_ns = 0, first_ns = 0, arrival = arrival_ns(question, (uint32_t)__builtin_ctz(gpus));
+    for (; gpus; gpus &= gpus - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(gpus);
+        double free_ns = question->timeline->free_ns[gpu];
+        if (free_ns > arrival) {
+            if (first == TSR_GPUS || free_ns < first_ns)
+                first = gpu, first_ns = free_ns;
+        } else if (idle == TSR_GPUS || free_ns > idle_ns) {
+            idle = gpu, idle_ns = free_ns;
+        }
     }
-    return best;
+    return idle == TSR_GPUS ? first : idle;
 }
 
-/* Of many GPUs those that hold nothing of it and were not used last are alike. */
+static bool are_few(uint32_t gpus)
+{
+    for (uint32_t i = 0; gpus && i < WIDE; i++)
+        gpus &= gpus - 1;
+    return !gpus;
+}
+
+/* Of many GPUs; the others, that hold nothing of it and were not used last, are alike. */
 static uint32_t worth_a_look(const struct question *question, uint32_t allowed)
 {
-    if (question->place->options.gpus <= WIDE || (uint32_t)__builtin_popcount(allowed) <= WIDE)
+    if (are_few(allowed))
         return allowed;
     uint32_t some = 1u << question->last | 1u << question->place->options.home;
     for (uint32_t i = 0; i < question->count; i++)
         some |= question->reads[i].holders;
-    some &= allowed;
-    return allowed == some ? some : some | 1u << best_fit(question, allowed & ~some);
+    return some & allowed;
 }
 
 /* With the chain that it opens. */
@@ -184,18 +200,32 @@ static bool is_home_in_time(const struct question *question, uint32_t gpu, doubl
     return !options->careful || gpu == options->home || chain_end(question, gpu, finish_ns) + back_ns <= single_ns;
 }
 
+static double end_ns_on(const struct question *question, uint32_t gpu)
+{
+    return chain_end(question, gpu, look(question, gpu, NULL).finish_ns);
+}
+
+static uint64_t missing_on(const struct question *question, uint32_t gpu)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < question->count; i++)
+        bytes += question->reads[i].holders >> gpu & 1 ? 0 : question->reads[i].bytes;
+    return bytes;
+}
+
 /* The GPU where it belongs. */
-static uint32_t own_of(const struct question *question, const struct option options[TSR_GPUS], uint32_t gpus)
+static uint32_t own_of(const struct question *question, uint32_t gpus)
 {
     uint32_t own = gpus >> question->last & 1 ? question->last : (uint32_t)__builtin_ctz(gpus);
     if (!question->count)
         return own;
-    for (uint32_t left = gpus; left; left &= left - 1) {
+    uint64_t least = missing_on(question, own);
+    for (uint32_t left = gpus & ~(1u << own); left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
-        const struct option *other = &options[gpu], *best = &options[own];
-        bool earlier = chain_end(question, gpu, other->finish_ns) < chain_end(question, own, best->finish_ns);
-        if (other->missing < best->missing || (other->missing == best->missing && own != question->last && earlier))
-            own = gpu;
+        uint64_t missing = missing_on(question, gpu);
+        bool ties = missing == least && own != question->last;
+        if (missing < least || (ties && end_ns_on(question, gpu) < end_ns_on(question, own)))
+            own = gpu, least = missing;
     }
     return own;
 }
@@ -216,12 +246,19 @@ static double lead_to(const struct question *question, uint32_t gpu, uint32_t ow
     return chain_ns < lead_ns ? chain_ns : lead_ns;
 }
 
-static double score_of(const struct question *question, const struct option *option, uint32_t gpu, uint32_t own)
+/* What it must gain by leaving its own GPU. */
+static double away_from(const struct question *question, uint32_t gpu, uint32_t own)
 {
-    const struct tsr_place_options *options = &question->place->options;
-    double most_ns = GAP_LEADS * options->lead_ns, gap_ns = option->gap_ns < most_ns ? option->gap_ns : most_ns;
-    double score = chain_end(question, gpu, option->finish_ns) + ROUND_TRIP * option->pull_ns + GAP_WEIGHT * gap_ns;
-    return gpu == own ? score : score + 2 * options->links[own][gpu].fence_ns + lead_to(question, gpu, own);
+    double fence_ns = question->place->options.links[own][gpu].fence_ns;
+    return 2 * fence_ns + lead_to(question, gpu, own);
+}
+
+/* Of a launch that belongs somewhere, where its chain ends; and what leaving its own GPU must gain. */
+static double score_of(const struct question *question, const struct option *option, double end_ns, double away_ns)
+{
+    double most_ns = GAP_LEADS * question->place->options.lead_ns;
+    double gap_ns = option->gap_ns < most_ns ? option->gap_ns : most_ns;
+    return end_ns + ROUND_TRIP * option->pull_ns + GAP_WEIGHT * gap_ns + away_ns;
 }
 
 /* It opens a chain that was soon joined, whenever it was: torn off, it gains no more than its own work. */
@@ -235,11 +272,11 @@ static bool is_short(const struct question *question)
 static uint32_t worth_leaving(const struct question *question, uint32_t gpus, uint32_t own)
 {
     uint32_t some = 1u << own;
+    double work_ns = (double)question->history->work_ns, bytes = TEAR_BYTES * (double)question->history->bytes;
     for (uint32_t left = gpus & ~some; left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
         const struct tsr_place_link *link = &question->place->options.links[gpu][own];
-        double back_ns = link->fence_ns + link->copy_ns + TEAR_BYTES * (double)question->history->bytes * link->ns_per_byte;
-        if ((double)question->history->work_ns > back_ns)
+        if (work_ns > link->fence_ns + link->copy_ns + bytes * link->ns_per_byte)
             some |= 1u << gpu;
     }
     return some;
@@ -262,57 +299,87 @@ static bool look_in_place(const struct question *question, uint32_t gpu, double 
     return gpu == options->home || !question->constants || !question->launch->constants[gpu];
 }
 
+/* The chain that the launch opens cannot end earlier there. */
+static double soonest_ns(const struct question *question, uint32_t gpu)
+{
+    return later(question->timeline->free_ns[gpu], question->least_ns) + question->whole_ns[gpu];
+}
+
 /*
  * The GPU of the stream's last launch holds all that is fresh, so the launch belongs there; and ends there before any other could, even one
  * that did not have to wait or copy.
  */
 static bool stays_where_it_is(const struct question *question, uint32_t allowed, struct option *there)
 {
-    const struct tsr_place_timeline *timeline = question->timeline;
-    const struct tsr_place_options *options = &question->place->options;
-    uint32_t own = question->last;
-    double least_ns = later(question->now_ns, question->after_ns);
-    if (!(allowed >> own & 1) || !look_in_place(question, own, later(timeline->free_ns[own], least_ns), there))
+    uint32_t own = question->last, gpus = question->place->options.gpus, others = allowed & ~(1u << own);
+    double free_ns = later(question->timeline->free_ns[own], question->least_ns);
+    if (!(allowed >> own & 1) || !look_in_place(question, own, free_ns, there))
         return false;
-    double score = score_of(question, there, own, own);
-    for (uint32_t left = allowed & ~(1u << own); left; left &= left - 1) {
-        uint32_t gpu = (uint32_t)__builtin_ctz(left);
-        double finish_ns = later(timeline->free_ns[gpu], least_ns) + question->launch->ns[gpu];
-        if (chain_end(question, gpu, finish_ns) + 2 * options->links[own][gpu].fence_ns + lead_to(question, gpu, own) <= score)
+    double score = score_of(question, there, chain_end(question, own, there->finish_ns), 0);
+    for (uint32_t gpu = 0; gpu < gpus; gpu++) {
+        double soonest = soonest_ns(question, gpu);
+        if (soonest <= score && others >> gpu & 1 && soonest + away_from(question, gpu, own) <= score)
             return false;
     }
     return is_home_in_time(question, own, there->finish_ns);
 }
 
+/* The best GPU so far, by its score, of those from which results are home in time; and of all the one where the launch ends first. */
+struct contest {
+    uint32_t best, earliest; /* TSR_GPUS: none yet */
+    double score, earliest_ns;
+    struct option of_best, of_earliest;
+};
+
+static void consider(struct contest *contest, const struct question *question, uint32_t gpu, uint32_t own, uint32_t strategy)
+{
+    double away_ns = strategy == TSR_PLACE_STAY && gpu != own ? away_from(question, gpu, own) : 0;
+    if (contest->best != TSR_GPUS && soonest_ns(question, gpu) + away_ns >= contest->score)
+        return;
+    struct option option = look(question, gpu, NULL);
+    double end_ns = chain_end(question, gpu, option.finish_ns);
+    if (contest->earliest == TSR_GPUS || end_ns < contest->earliest_ns)
+        contest->earliest = gpu, contest->earliest_ns = end_ns, contest->of_earliest = option;
+    if (!is_home_in_time(question, gpu, option.finish_ns))
+        return;
+    double score = strategy == TSR_PLACE_STAY ? score_of(question, &option, end_ns, away_ns) : end_ns;
+    if (contest->best == TSR_GPUS || score < contest->score)
+        contest->best = gpu, contest->score = score, contest->of_best = option;
+}
+
+/* Even where it waits for nothing else, on one that holds nothing of it. */
+static bool others_lose(const struct contest *contest, const struct question *question, uint32_t others)
+{
+    uint32_t gpu = (uint32_t)__builtin_ctz(others);
+    return contest->best != TSR_GPUS && arrival_ns(question, gpu) + question->shortest_ns >= contest->score;
+}
+
 static uint32_t choose(const struct question *question, uint32_t strategy, uint32_t allowed, struct option *chosen)
 {
-    if (strategy == TSR_PLACE_STAY && stays_where_it_is(question, allowed, chosen))
+    bool stays = strategy == TSR_PLACE_STAY;
+    if (stays && stays_where_it_is(question, allowed, chosen))
         return question->last;
-    struct option options[TSR_GPUS];
-    uint32_t gpus = worth_a_look(question, allowed), best = TSR_GPUS, earliest = TSR_GPUS;
-    for (uint32_t left = gpus; left; left &= left - 1)
-        options[__builtin_ctz(left)] = look(question, (uint32_t)__builtin_ctz(left), NULL);
-    uint32_t own = strategy == TSR_PLACE_STAY ? own_of(question, options, gpus) : 0;
-    double best_score = 0;
-    if (strategy == TSR_PLACE_STAY && is_short(question)) {
-        if (question->history->returns && gpus >> question->last & 1)
-            own = question->last;
+    uint32_t gpus = worth_a_look(question, allowed), others = allowed & ~gpus, own = TSR_GPUS;
+    if (others && stays && !(gpus >> question->last & 1))
+        gpus |= 1u << best_fit(question, others), others = 0;
+    if (stays)
+        own = own_of(question, gpus);
+    if (stays && is_short(question)) {
+        own = question->history->returns && gpus >> question->last & 1 ? question->last : own;
         gpus = worth_leaving(question, gpus, own);
+        others = worth_leaving(question, others, own) & others;
     }
-    for (uint32_t left = gpus; left; left &= left - 1) {
-        uint32_t gpu = (uint32_t)__builtin_ctz(left);
-        double finish_ns = options[gpu].finish_ns, chain_ns = chain_end(question, gpu, finish_ns);
-        if (earliest == TSR_GPUS || chain_ns < chain_end(question, earliest, options[earliest].finish_ns))
-            earliest = gpu;
-        if (!is_home_in_time(question, gpu, finish_ns))
-            continue;
-        double score = strategy == TSR_PLACE_STAY ? score_of(question, &options[gpu], gpu, own) : chain_ns;
-        if (best == TSR_GPUS || score < best_score)
-            best = gpu, best_score = score;
-    }
-    best = best == TSR_GPUS ? earliest : best;
-    *chosen = options[best];
-    return best;
+    struct contest contest;
+    contest.best = contest.earliest = TSR_GPUS;
+    if (stays)
+        consider(&contest, question, own, own, strategy);
+    for (uint32_t left = stays ? gpus & ~(1u << own) : gpus; left; left &= left - 1)
+        consider(&contest, question, (uint32_t)__builtin_ctz(left), own, strategy);
+    if (others && !others_lose(&contest, question, others))
+        consider(&contest, question, best_fit(question, others), own, strategy);
+    bool none = contest.best == TSR_GPUS;
+    *chosen = none ? contest.of_earliest : contest.of_best;
+    return none ? contest.earliest : contest.best;
 }
 
 static void ask(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch,
@@ -324,6 +391,7 @@ static void ask(struct question *question, struct tsr_place *place, const struct
     question->launch = launch;
     question->now_ns = launch->now_ns + question->timeline->behind_ns;
     question->after_ns = launch->after_ns[number];
+    question->least_ns = later(question->now_ns, question->after_ns);
     question->constants = number == TSR_PLACE_ACTUAL;
     question->last = last ? last->gpu[number] : place->options.home;
     question->count = 0;
@@ -343,25 +411,16 @@ static void ask(struct question *question, struct tsr_place *place, const struct
     }
 }
 
-static double end_of(const struct tsr_place_timeline *timeline, uint32_t gpus)
-{
-    double end_ns = 0;
-    for (uint32_t gpu = 0; gpu < gpus; gpu++)
-        end_ns = later(end_ns, timeline->free_ns[gpu]);
-    return end_ns;
-}
-
 double tsr_place_end(const struct tsr_place *place)
 {
-    return end_of(&place->timelines[TSR_PLACE_ACTUAL], place->options.gpus);
+    return place->timelines[TSR_PLACE_ACTUAL].end_ns;
 }
 
 struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place)
 {
-    uint32_t gpus = place->options.gpus;
     return (struct tsr_guard_clocks){.single_ns = place->single_ns,
-                                     .end_ns = end_of(&place->timelines[TSR_PLACE_ACTUAL], gpus),
-                                     .promised_ns = end_of(&place->timelines[place->strategy], gpus)};
+                                     .end_ns = place->timelines[TSR_PLACE_ACTUAL].end_ns,
+                                     .promised_ns = place->timelines[place->strategy].end_ns};
 }
 
 /* What has been gained is not to be lost again, but for the slack. */
@@ -369,7 +428,7 @@ static void tighten(struct tsr_place *place)
 {
     for (uint32_t number = 0; number < TSR_PLACE_TIMELINES; number++) {
         struct tsr_place_timeline *timeline = &place->timelines[number];
-        double most_ns = end_of(timeline, place->options.gpus) + place->options.slack_ns;
+        double most_ns = timeline->end_ns + place->options.slack_ns;
         if (timeline->single_ns > most_ns)
             timeline->single_ns = most_ns;
     }
@@ -384,7 +443,7 @@ static void compare(struct tsr_place *place)
         return;
     for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
         struct tsr_place_timeline *timeline = &place->timelines[strategy];
-        double end_ns = end_of(timeline, place->options.gpus);
+        double end_ns = timeline->end_ns;
         timeline->lost_ns = timeline->lost_ns * FADES + end_ns - timeline->checked_ns;
         timeline->checked_ns = end_ns;
         if (timeline->lost_ns < AHEAD * place->timelines[best].lost_ns)
@@ -405,14 +464,12 @@ static double constants_ns(const struct tsr_place *place, const struct tsr_place
 /* GPUs that have its constants, or can pay for them. */
 static uint32_t affordable(const struct tsr_place *place, const struct tsr_place_launch *launch)
 {
-    uint32_t home = place->options.home, some = 0;
+    uint32_t home = place->options.home, some = launch->allowed;
     if (launch->stays)
         return 1u << home;
-    for (uint32_t left = launch->allowed; left; left &= left - 1) {
-        uint32_t gpu = (uint32_t)__builtin_ctz(left);
-        if (gpu == home || constants_ns(place, launch, gpu) <= place->credit_ns[gpu])
-            some |= 1u << gpu;
-    }
+    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++)
+        if (launch->constants[gpu] && gpu != home && constants_ns(place, launch, gpu) > place->credit_ns[gpu])
+            some &= ~(1u << gpu);
     return some ? some : launch->allowed;
 }
 
@@ -444,6 +501,7 @@ static void advance(struct tsr_place *place, const struct question *question, ui
     if (option->copies)
         look(question, gpu, timeline->link_ns[gpu]);
     timeline->free_ns[gpu] = option->finish_ns;
+    timeline->end_ns = later(timeline->end_ns, option->finish_ns);
     for (uint32_t i = 0; i < question->launch->part_count; i++)
         if (known[i])
             known[i]->holders[number] |= (uint16_t)(1u << gpu);
@@ -456,11 +514,14 @@ static void advance(struct tsr_place *place, const struct question *question, ui
 static void expect_rest(struct question *question, const struct tsr_place *place, const struct tsr_place_launch *launch)
 {
     uint32_t home = place->options.home;
-    double rest_ns = question->history ? (double)question->history->work_ns - launch->ns[home] : 0;
-    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++)
-        question->rest_ns[gpu] = rest_ns <= 0                  ? 0
-                                 : are_alike(place, gpu, home) ? rest_ns
-                                                               : rest_ns * place->work_ns[gpu] / place->work_ns[home];
+    double rest_ns = later(question->history ? (double)question->history->work_ns - launch->ns[home] : 0, 0);
+    question->shortest_ns = launch->ns[home] + rest_ns;
+    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++) {
+        double there_ns = rest_ns * place->slowness[gpu], whole_ns = launch->ns[gpu] + there_ns;
+        question->rest_ns[gpu] = there_ns;
+        question->whole_ns[gpu] = whole_ns;
+        question->shortest_ns = whole_ns < question->shortest_ns ? whole_ns : question->shortest_ns;
+    }
 }
 
 /* It comes to the timeline. */
@@ -506,6 +567,16 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
         compare(place);
 }
 
+static void weigh(struct tsr_place *place)
+{
+    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++) {
+        place->work_ns[gpu] = place->work_ns[gpu] * WORK_FADES + place->lately_ns[gpu];
+        place->lately_ns[gpu] = 0;
+    }
+    for (uint32_t gpu = 0, home = place->options.home; gpu < place->options.gpus; gpu++)
+        place->slowness[gpu] = are_alike(place, gpu, home) ? 1 : place->work_ns[gpu] / place->work_ns[home];
+}
+
 struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
                                        struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket)
 {
@@ -525,7 +596,9 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     if (gpu != home && launch->constants[gpu])
         pay(place, launch, gpu);
     for (uint32_t each = 0; each < place->options.gpus; each++)
-        place->work_ns[each] = place->work_ns[each] * WORK_FADES + launch->ns[each];
+        place->lately_ns[each] += launch->ns[each];
+    if (place->launches % WEIGHED_EVERY == 0)
+        weigh(place);
     place->given_ns += launch->ns[gpu];
     place->given_away |= gpu != home;
     tsr_chain_take(place, launch, &readers, &choice->own);
@@ -568,7 +641,11 @@ void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)
     known->finish_ns[TSR_PLACE_ACTUAL] = at_ns;
     place->version++;
     known->shift_ns = place->shift_ns[gpu] += error_ns;
-    place->timelines[TSR_PLACE_ACTUAL].free_ns[gpu] = later(place->timelines[TSR_PLACE_ACTUAL].free_ns[gpu] + error_ns, at_ns);
+    struct tsr_place_timeline *timeline = &place->timelines[TSR_PLACE_ACTUAL];
+    timeline->free_ns[gpu] = later(timeline->free_ns[gpu] + error_ns, at_ns);
+    timeline->end_ns = 0;
+    for (uint32_t each = 0; each < place->options.gpus; each++)
+        timeline->end_ns = later(timeline->end_ns, timeline->free_ns[each]);
 }
 
 /* Of all that was given since the last time. */

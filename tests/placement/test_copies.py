@@ -12,7 +12,7 @@ import pytest
 from controlplane.commands.run import main
 from tests import emulated
 from tests.command import TESSERA_RUN, with_native
-from tests.emulated import LEARNING, Machine, Ran, is_analysed
+from tests.emulated import LEARNING, TRIES, Machine, Ran, is_analysed
 from tests.fault.fault_driver import build, delays
 from tests.random.campaign import NONE, POLICIES, Policy, Setting, run
 from tests.random.campaign import Ran as Campaigned
@@ -38,7 +38,6 @@ KEEP_FROM_COPIES = [  # an option, what is said, and why it is refused where a p
     ("--disassemble=none", "no machine code may be disassembled", None),
 ]
 WANTED = 1.85  # as on two H200s: scripts/bench/serve
-TRIES = 3  # other work on the machine makes a run look slower
 RANDOM = {
     "copies": 90_000,
     "copies-nth": 91_000,

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.placement.test_copies import BYTES, LAYERS, RANDOM, REQUESTS, THREADS, TRIES, guest, serve
+from tests.emulated import TRIES
+from tests.placement.test_copies import BYTES, LAYERS, RANDOM, REQUESTS, THREADS, guest, serve
 from tests.random.campaign import NONE, POLICIES, Setting, run
 from tests.sample import sampled
 

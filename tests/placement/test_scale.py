@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.command import with_native
+from tests.emulated import TRIES
 from tests.sample import sampled
 
-TRIES = 3  # other work on the machine makes a run look slower
 SCALE = Path(__file__).parents[2] / "scripts" / "bench" / "scale"
 WANTED = [
     *[(2, "server", 1.85), (4, "server", 3.5), (8, "server", 6.5), (16, "server", 13)],

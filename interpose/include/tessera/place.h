@@ -141,7 +141,7 @@ struct tsr_place_answer {
 };
 
 struct tsr_place_timeline {
-    double free_ns[16];         /* when each GPU has done what it was given */
+    double free_ns[16], end_ns; /* when each GPU has done what it was given, and when all have */
     double link_ns[16][16];     /* when each link has: to, from */
     double behind_ns;           /* what the host of this timeline lags behind the real one */
     double single_ns;           /* when one GPU would have done it all; at most slack_ns after the timeline */
@@ -154,7 +154,8 @@ struct tsr_place {
     double single_ns, single_behind_ns; /* the clock and the host of a machine with one GPU */
     double shift_ns[16];                /* what is known of each GPU's lateness */
     double credit_ns[16];               /* for copying constants */
-    double work_ns[16];                 /* the latest launches' times on each GPU: how the GPUs compare */
+    double work_ns[16], lately_ns[16];  /* launches' times on each GPU, the earlier the less; those that are not yet in them */
+    double slowness[16];                /* of each GPU, of home's, by these; 1: they are alike */
     double pace;                        /* real over measured time of work, as seen where all of it ran at home */
     double given_ns;                    /* to GPUs since then; by measured times */
     bool given_away;                    /* some of it not to home */
