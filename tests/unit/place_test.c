@@ -1,6 +1,7 @@
 /* Where launches go: the rule and its guard, on programs made by hand, and against clocks kept by a plain model. */
 #include "schedule/chains.c"
 #include "schedule/guard.c"
+#include "schedule/choose.c"
 #include "schedule/place.c"
 
 #include <stdlib.h>
@@ -403,17 +404,17 @@ static unsigned draw(struct model *model, unsigned below)
 /* When the launch starts on the GPU; its copies take place. */
 static double run(struct model *model, const struct tsr_place_launch *launch, uint32_t gpu, double bytes_per_ns)
 {
-    double start_ns = later(launch->now_ns, model->free_ns[gpu]);
+    double start_ns = tsr_later(launch->now_ns, model->free_ns[gpu]);
     for (uint32_t i = 0; i < launch->part_count; i++) {
         const struct tsr_place_part *part = &launch->parts[i];
         uint32_t from = model->gpu[part->writer];
         double ready_ns = model->done_ns[part->writer] + (from == gpu ? 0 : 8 * US);
         if (!(part->holders >> gpu & 1)) {
             double *link_ns = &model->link_ns[from][gpu];
-            *link_ns = later(*link_ns, later(ready_ns, launch->now_ns)) + (double)part->bytes * (1 / bytes_per_ns);
+            *link_ns = tsr_later(*link_ns, tsr_later(ready_ns, launch->now_ns)) + (double)part->bytes * (1 / bytes_per_ns);
             ready_ns = *link_ns + 3 * US;
         }
-        start_ns = later(start_ns, ready_ns);
+        start_ns = tsr_later(start_ns, ready_ns);
     }
     return start_ns;
 }

@@ -1,0 +1,307 @@
+/* See question.h. */
+#include "schedule/question.h"
+
+#include <stddef.h>
+
+#define GAP_WEIGHT 2.0    /* of time for which a GPU waits for others: */
+#define GAP_LEADS 8.0     /* up to so many leads, or one that has long had nothing to do would never get anything */
+#define ROUND_TRIP 2.0      /* a copy, and one back */
+#define TEAR_BYTES 32.0   /* of a short chain's results, on their return trip: what they gain is little */
+#define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
+#define CHAIN_LEAD 0.25   /* of the work of chains that nobody joins, if that is less than the lead, between GPUs that are not alike */
+#define ALIKE 1.25 /* as many times as long take the same launches */
+
+/* Copies into one GPU from another come one after the other. */
+struct copying {
+    double busy[TSR_GPUS]; /* until when each link to the GPU is */
+    uint32_t used;         /* set of links */
+};
+
+static double copied_at(struct copying *copying, const struct tsr_question *question, uint32_t gpu, uint32_t from,
+                        double ready_ns, double copy_ns)
+{
+    double begin_ns = copying->used >> from & 1 ? copying->busy[from] : question->timeline->link_ns[gpu][from];
+    copying->busy[from] = tsr_later(begin_ns, tsr_later(ready_ns, question->now_ns)) + copy_ns;
+    copying->used |= 1u << from;
+    return copying->busy[from] + question->place->options.links[from][gpu].copy_ns;
+}
+
+/* Writes when the links to the GPU have done, if asked. */
+struct tsr_option tsr_question_look(const struct tsr_question *question, uint32_t gpu, double *links)
+{
+    const struct tsr_place_link(*of)[TSR_GPUS] = question->place->options.links;
+    double free_ns = tsr_later(question->timeline->free_ns[gpu], question->least_ns);
+    struct tsr_option option = {.start_ns = free_ns};
+    struct copying copying;
+    copying.used = 0;
+    for (uint32_t i = 0; i < question->count; i++) {
+        const struct tsr_question_read *read = &question->reads[i];
+        double ready_ns = read->gpu == gpu ? read->done_ns : read->done_ns + of[read->gpu][gpu].fence_ns;
+        if (!(read->holders >> gpu & 1)) {
+            double copy_ns = (double)read->bytes * of[read->gpu][gpu].ns_per_byte;
+            ready_ns = copied_at(&copying, question, gpu, read->gpu, ready_ns, copy_ns);
+            option.pull_ns += copy_ns;
+            option.missing += read->bytes;
+        }
+        option.start_ns = tsr_later(option.start_ns, ready_ns);
+    }
+    uint32_t home = question->place->options.home;
+    if (question->constants && question->launch->constants[gpu] && gpu != home) {
+        double copy_ns = (double)question->launch->constants[gpu] * of[home][gpu].ns_per_byte;
+        option.start_ns = tsr_later(option.start_ns, copied_at(&copying, question, gpu, home, question->now_ns, copy_ns));
+    }
+    option.copies = copying.used != 0;
+    for (; links && copying.used; copying.used &= copying.used - 1)
+        links[__builtin_ctz(copying.used)] = copying.busy[__builtin_ctz(copying.used)];
+    option.gap_ns = option.start_ns - free_ns;
+    option.finish_ns = option.start_ns + question->launch->ns[gpu];
+    return option;
+}
+
+/* What is measured of GPUs that are alike differs a little, too. */
+bool tsr_are_alike(const struct tsr_place *place, uint32_t a, uint32_t b)
+{
+    return place->work_ns[a] <= ALIKE * place->work_ns[b] && place->work_ns[b] <= ALIKE * place->work_ns[a];
+}
+
+/* When what it reads could be on a GPU that has nothing of it. */
+static double arrival_ns(const struct tsr_question *question, uint32_t gpu)
+{
+    double arrival_ns = question->least_ns;
+    for (uint32_t i = 0; i < question->count; i++) {
+        const struct tsr_question_read *read = &question->reads[i];
+        const struct tsr_place_link *link = &question->place->options.links[read->gpu][gpu];
+        arrival_ns =
+            tsr_later(arrival_ns, read->done_ns + link->fence_ns + link->copy_ns + (double)read->bytes * link->ns_per_byte);
+    }
+    return arrival_ns;
+}
+
+/* Of GPUs that differ in their clocks alone: the one that idles least before the launch, if any is free in time; else the first to be free. */
+static uint32_t best_fit(const struct tsr_question *question, uint32_t gpus)
+{
+    uint32_t idle = TSR_GPUS, first = TSR_GPUS;
+    double idle_ns = 0, first_ns = 0, arrival = arrival_ns(question, (uint32_t)__builtin_ctz(gpus));
+    for (; gpus; gpus &= gpus - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(gpus);
+        double free_ns = question->timeline->free_ns[gpu];
+        if (free_ns > arrival) {
+            if (first == TSR_GPUS || free_ns < first_ns)
+                first = gpu, first_ns = free_ns;
+        } else if (idle == TSR_GPUS || free_ns > idle_ns) {
+            idle = gpu, idle_ns = free_ns;
+        }
+    }
+    return idle == TSR_GPUS ? first : idle;
+}
+
+static bool are_few(uint32_t gpus)
+{
+    for (uint32_t i = 0; gpus && i < WIDE; i++)
+        gpus &= gpus - 1;
+    return !gpus;
+}
+
+/* Of many GPUs; the others, that hold nothing of it and were not used last, are alike. */
+static uint32_t worth_a_look(const struct tsr_question *question, uint32_t allowed)
+{
+    if (are_few(allowed))
+        return allowed;
+    uint32_t some = 1u << question->last | 1u << question->place->options.home;
+    for (uint32_t i = 0; i < question->count; i++)
+        some |= question->reads[i].holders;
+    return some & allowed;
+}
+
+/* With the chain that it opens. */
+static double chain_end(const struct tsr_question *question, uint32_t gpu, double finish_ns)
+{
+    return finish_ns + question->rest_ns[gpu];
+}
+
+/* What it leaves could be back home before one GPU would be done with it. */
+static bool is_home_in_time(const struct tsr_question *question, uint32_t gpu, double finish_ns)
+{
+    const struct tsr_place_options *options = &question->place->options;
+    double single_ns = question->timeline->single_ns + question->rest_ns[options->home];
+    const struct tsr_place_link *link = &options->links[gpu][options->home];
+    double back_ns = link->fence_ns + link->copy_ns + (double)question->launch->written * link->ns_per_byte;
+    return !options->careful || gpu == options->home || chain_end(question, gpu, finish_ns) + back_ns <= single_ns;
+}
+
+static double end_ns_on(const struct tsr_question *question, uint32_t gpu)
+{
+    return chain_end(question, gpu, tsr_question_look(question, gpu, NULL).finish_ns);
+}
+
+static uint64_t missing_on(const struct tsr_question *question, uint32_t gpu)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < question->count; i++)
+        bytes += question->reads[i].holders >> gpu & 1 ? 0 : question->reads[i].bytes;
+    return bytes;
+}
+
+/* The GPU where it belongs. */
+static uint32_t own_of(const struct tsr_question *question, uint32_t gpus)
+{
+    uint32_t own = gpus >> question->last & 1 ? question->last : (uint32_t)__builtin_ctz(gpus);
+    if (!question->count)
+        return own;
+    uint64_t least = missing_on(question, own);
+    for (uint32_t left = gpus & ~(1u << own); left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        uint64_t missing = missing_on(question, gpu);
+        bool ties = missing == least && own != question->last;
+        if (missing < least || (ties && end_ns_on(question, gpu) < end_ns_on(question, own)))
+            own = gpu, least = missing;
+    }
+    return own;
+}
+
+/* By which a launch must end earlier on the GPU than on its own. Where all GPUs are alike, leads of a chain's length would only scatter small chains. */
+static double lead_to(const struct tsr_question *question, uint32_t gpu, uint32_t own)
+{
+    double lead_ns = question->place->options.lead_ns;
+    if (!question->history || question->history->joins || question->count || tsr_are_alike(question->place, gpu, own))
+        return lead_ns;
+    double chain_ns = CHAIN_LEAD * (double)question->history->work_ns;
+    return chain_ns < lead_ns ? chain_ns : lead_ns;
+}
+
+/* What it must gain by leaving its own GPU. */
+static double away_from(const struct tsr_question *question, uint32_t gpu, uint32_t own)
+{
+    double fence_ns = question->place->options.links[own][gpu].fence_ns;
+    return 2 * fence_ns + lead_to(question, gpu, own);
+}
+
+/* Of a launch that belongs somewhere, where its chain ends; and what leaving its own GPU must gain. */
+static double score_of(const struct tsr_question *question, const struct tsr_option *option, double end_ns, double away_ns)
+{
+    double most_ns = GAP_LEADS * question->place->options.lead_ns;
+    double gap_ns = option->gap_ns < most_ns ? option->gap_ns : most_ns;
+    return end_ns + ROUND_TRIP * option->pull_ns + GAP_WEIGHT * gap_ns + away_ns;
+}
+
+/* It opens a chain that was soon joined, whenever it was: torn off, it gains no more than its own work. */
+static bool is_short(const struct tsr_question *question)
+{
+    return question->history && question->history->joins &&
+           (double)question->history->work_ns < question->place->options.lead_ns;
+}
+
+/* Its own GPU, and those for which it may leave it: the chain's work is worth its results' return trip. */
+static uint32_t worth_leaving(const struct tsr_question *question, uint32_t gpus, uint32_t own)
+{
+    uint32_t some = 1u << own;
+    double work_ns = (double)question->history->work_ns, bytes = TEAR_BYTES * (double)question->history->bytes;
+    for (uint32_t left = gpus & ~some; left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        const struct tsr_place_link *link = &question->place->options.links[gpu][own];
+        if (work_ns > link->fence_ns + link->copy_ns + bytes * link->ns_per_byte)
+            some |= 1u << gpu;
+    }
+    return some;
+}
+
+/* Of the GPU, if it holds all that the launch reads. */
+static bool look_in_place(const struct tsr_question *question, uint32_t gpu, double free_ns, struct tsr_option *option)
+{
+    const struct tsr_place_options *options = &question->place->options;
+    *option = (struct tsr_option){.start_ns = free_ns};
+    for (uint32_t i = 0; i < question->count; i++) {
+        const struct tsr_question_read *read = &question->reads[i];
+        double fence_ns = read->gpu == gpu ? 0 : options->links[read->gpu][gpu].fence_ns;
+        if (!(read->holders >> gpu & 1))
+            return false;
+        option->start_ns = tsr_later(option->start_ns, read->done_ns + fence_ns);
+    }
+    option->gap_ns = option->start_ns - free_ns;
+    option->finish_ns = option->start_ns + question->launch->ns[gpu];
+    return gpu == options->home || !question->constants || !question->launch->constants[gpu];
+}
+
+/* The chain that the launch opens cannot end earlier there. */
+static double soonest_ns(const struct tsr_question *question, uint32_t gpu)
+{
+    return tsr_later(question->timeline->free_ns[gpu], question->least_ns) + question->whole_ns[gpu];
+}
+
+/*
+ * The GPU of the stream's last launch holds all that is fresh, so the launch belongs there; and ends there before any other could, even one
+ * that did not have to wait or copy.
+ */
+static bool stays_where_it_is(const struct tsr_question *question, uint32_t allowed, struct tsr_option *there)
+{
+    uint32_t own = question->last, gpus = question->place->options.gpus, others = allowed & ~(1u << own);
+    double free_ns = tsr_later(question->timeline->free_ns[own], question->least_ns);
+    if (!(allowed >> own & 1) || !look_in_place(question, own, free_ns, there))
+        return false;
+    double score = score_of(question, there, chain_end(question, own, there->finish_ns), 0);
+    for (uint32_t gpu = 0; gpu < gpus; gpu++) {
+        double soonest = soonest_ns(question, gpu);
+        if (soonest <= score && others >> gpu & 1 && soonest + away_from(question, gpu, own) <= score)
+            return false;
+    }
+    return is_home_in_time(question, own, there->finish_ns);
+}
+
+/* The best GPU so far, by its score, of those from which results are home in time; and of all the one where the launch ends first. */
+struct contest {
+    uint32_t best, earliest; /* TSR_GPUS: none yet */
+    double score, earliest_ns;
+    struct tsr_option of_best, of_earliest;
+};
+
+static void consider(struct contest *contest, const struct tsr_question *question, uint32_t gpu, uint32_t own,
+                     uint32_t strategy)
+{
+    double away_ns = strategy == TSR_PLACE_STAY && gpu != own ? away_from(question, gpu, own) : 0;
+    if (contest->best != TSR_GPUS && soonest_ns(question, gpu) + away_ns >= contest->score)
+        return;
+    struct tsr_option option = tsr_question_look(question, gpu, NULL);
+    double end_ns = chain_end(question, gpu, option.finish_ns);
+    if (contest->earliest == TSR_GPUS || end_ns < contest->earliest_ns)
+        contest->earliest = gpu, contest->earliest_ns = end_ns, contest->of_earliest = option;
+    if (!is_home_in_time(question, gpu, option.finish_ns))
+        return;
+    double score = strategy == TSR_PLACE_STAY ? score_of(question, &option, end_ns, away_ns) : end_ns;
+    if (contest->best == TSR_GPUS || score < contest->score)
+        contest->best = gpu, contest->score = score, contest->of_best = option;
+}
+
+/* Even where it waits for nothing else, on one that holds nothing of it. */
+static bool others_lose(const struct contest *contest, const struct tsr_question *question, uint32_t others)
+{
+    uint32_t gpu = (uint32_t)__builtin_ctz(others);
+    return contest->best != TSR_GPUS && arrival_ns(question, gpu) + question->shortest_ns >= contest->score;
+}
+
+uint32_t tsr_choose(const struct tsr_question *question, uint32_t strategy, uint32_t allowed, struct tsr_option *chosen)
+{
+    bool stays = strategy == TSR_PLACE_STAY;
+    if (stays && stays_where_it_is(question, allowed, chosen))
+        return question->last;
+    uint32_t gpus = worth_a_look(question, allowed), others = allowed & ~gpus, own = TSR_GPUS;
+    if (others && stays && !(gpus >> question->last & 1))
+        gpus |= 1u << best_fit(question, others), others = 0;
+    if (stays)
+        own = own_of(question, gpus);
+    if (stays && is_short(question)) {
+        own = question->history->returns && gpus >> question->last & 1 ? question->last : own;
+        gpus = worth_leaving(question, gpus, own);
+        others = worth_leaving(question, others, own) & others;
+    }
+    struct contest contest;
+    contest.best = contest.earliest = TSR_GPUS;
+    if (stays)
+        consider(&contest, question, own, own, strategy);
+    for (uint32_t left = stays ? gpus & ~(1u << own) : gpus; left; left &= left - 1)
+        consider(&contest, question, (uint32_t)__builtin_ctz(left), own, strategy);
+    if (others && !others_lose(&contest, question, others))
+        consider(&contest, question, best_fit(question, others), own, strategy);
+    bool none = contest.best == TSR_GPUS;
+    *chosen = none ? contest.of_earliest : contest.of_best;
+    return none ? contest.earliest : contest.best;
+}
