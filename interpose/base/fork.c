@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#define LISTENERS 16u
+#define LISTENERS 24u
 
 static const struct tsr_fork_listener *listeners[LISTENERS]; /* atomic; from the first NULL on, none */
 static bool watching;                                        /* atomic */

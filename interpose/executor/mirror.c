@@ -160,6 +160,8 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
     if (!module || !message->id)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = find_function(module, message->text, &function);
+    if (result == CUDA_SUCCESS)
+        result = cuFuncLoad(function); /* or its first launch does, which may have to wait for what the GPU does */
     if (result != CUDA_SUCCESS)
         return result;
     const struct tsr_globals *globals = globals_of(mirror, module);

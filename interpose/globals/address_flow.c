@@ -39,6 +39,7 @@ enum {
     LOAD_CONSTANT = 0x182,
     LAST_LOAD = 0x184,
     LOAD_UNIFORM = 0x0b9,
+    SPECIAL_TO_UNIFORM = 0x1c3,
     LAST_STORE = 0x188,
     FIRST_ATOMIC = 0x18a,
     LAST_ATOMIC = 0x18f,
@@ -151,7 +152,7 @@ static unsigned sets_ordinary(struct tsr_span code, size_t at)
 
 static bool sets_uniform(unsigned operation)
 {
-    return operation >= 0x080 && operation <= 0x0bf;
+    return (operation >= 0x080 && operation <= 0x0bf) || operation == SPECIAL_TO_UNIFORM;
 }
 
 /* Comparisons, votes, barriers, accesses, shifts, and what works on floating-point numbers or makes some: an address does not come out of these. */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "lane/lane_client.h"
 #include "driver/real.h"
 #include "object/collective.h"
@@ -13,13 +14,29 @@
 #define HIGHEST_ADDRESS (1ull << 49) /* of GPUs */
 #define CACHE_PLACE (TSR_FUNCTION_ATTRIBUTES - 1u)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* what is known of functions */
+static pthread_mutex_t sending[TSR_LANES] = {[0 ... TSR_LANES - 1] =
+                                                 PTHREAD_MUTEX_INITIALIZER}; /* by lane; held for long, taken before `lock` */
+
+static void forget_parent(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    for (uint32_t i = 0; i < TSR_LANES; i++)
+        sending[i] = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
+
+void tsr_functions_start(void)
+{
+    tsr_fork_listen(&forks);
+}
 
 void tsr_functions_unload(struct tsr_module_record *module)
 {
     struct tsr_session *session = tsr_session();
     for (uint32_t i = 0; session && i < session->lane_count; i++)
-        if (module->sent & (1u << i)) {
+        if (__atomic_load_n(&module->sent, __ATOMIC_RELAXED) & (1u << i)) {
             struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
             tsr_lane_ask(session->lanes[i], &unload, -1);
         }
@@ -49,21 +66,42 @@ void tsr_function_ask(struct tsr_function_record *function)
     pthread_mutex_unlock(&lock);
 }
 
-static CUresult send_attribute(const struct tsr_function_record *function, struct tsr_lane_client *lane, unsigned place)
+static CUresult send_attribute(uint32_t function, struct tsr_lane_client *lane, unsigned place, int value)
 {
     struct tsr_message message = {.kind = TSR_MESSAGE_ATTRIBUTE,
-                                  .id = function->id,
+                                  .id = function,
                                   .detail = place == CACHE_PLACE ? TSR_ATTRIBUTE_CACHE : (int32_t)place,
-                                  .value = function->attributes[place]};
+                                  .value = value};
     return tsr_lane_ask(lane, &message, -1);
 }
 
-static CUresult send_attributes_locked(const struct tsr_function_record *function, struct tsr_lane_client *lane)
+static CUresult send_attributes_of(uint32_t function, struct tsr_lane_client *lane, uint32_t set, const int *values)
 {
     CUresult result = CUDA_SUCCESS;
     for (unsigned place = 0; place < TSR_FUNCTION_ATTRIBUTES && result == CUDA_SUCCESS; place++)
-        if (function->attributes_set >> place & 1)
-            result = send_attribute(function, lane, place);
+        if (set >> place & 1)
+            result = send_attribute(function, lane, place, values[place]);
+    return result;
+}
+
+/* And marks the function as sent. What the application sets after that, it sends itself. */
+static CUresult send_attributes(struct tsr_function_record *function, struct tsr_lane_client *lane)
+{
+    int values[TSR_FUNCTION_ATTRIBUTES];
+    CUresult result = CUDA_SUCCESS;
+    bool complete = false;
+    while (result == CUDA_SUCCESS && !complete) {
+        pthread_mutex_lock(&lock);
+        uint32_t set = function->attributes_set, changes = function->attribute_changes;
+        memcpy(values, function->attributes, sizeof values);
+        pthread_mutex_unlock(&lock);
+        result = send_attributes_of(function->id, lane, set, values);
+        pthread_mutex_lock(&lock);
+        complete = changes == function->attribute_changes;
+        if (complete && result == CUDA_SUCCESS)
+            __atomic_fetch_or(&function->sent, (uint16_t)(1u << tsr_lane_number(lane)), __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&lock);
+    }
     return result;
 }
 
@@ -78,15 +116,16 @@ static void note_code(struct tsr_module_record *module, uint16_t bit, CUresult r
 static CUresult send_module_locked(struct tsr_module_record *module, struct tsr_lane_client *lane)
 {
     uint16_t bit = (uint16_t)(1u << tsr_lane_number(lane));
-    if (module->sent & bit)
+    if (__atomic_load_n(&module->sent, __ATOMIC_RELAXED) & bit)
         return CUDA_SUCCESS;
+    bool refused = __atomic_load_n(&module->refused, __ATOMIC_RELAXED) & bit;
     struct tsr_message load = {
         .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->is_library};
-    CUresult result = module->refused & bit ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
+    CUresult result = refused ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
     if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
         return tsr_lane_state(lane);
     note_code(module, bit, result);
-    *(result == CUDA_SUCCESS ? &module->sent : &module->refused) |= bit;
+    __atomic_fetch_or(result == CUDA_SUCCESS ? &module->sent : &module->refused, bit, __ATOMIC_RELAXED);
     return result == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -97,7 +136,7 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     CUresult result = send_module_locked(module, lane);
     if (result != CUDA_SUCCESS)
         return result;
-    if (function->refused & bit)
+    if (__atomic_load_n(&function->refused, __ATOMIC_RELAXED) & bit)
         return CUDA_ERROR_NOT_SUPPORTED;
     struct tsr_message name = {.kind = TSR_MESSAGE_FUNCTION, .id = function->id, .parent = module->id};
     if (strlen(function->name) >= sizeof name.text)
@@ -109,22 +148,22 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     __atomic_fetch_or(&function->globals, reply.flags, __ATOMIC_RELAXED);
     __atomic_fetch_or(&function->variables, reply.variables, __ATOMIC_RELAXED);
     if (result == CUDA_SUCCESS)
-        result = send_attributes_locked(function, lane);
-    if (result == CUDA_SUCCESS)
-        __atomic_fetch_or(&function->sent, bit, __ATOMIC_RELEASE);
-    else if (tsr_lane_state(lane) == CUDA_SUCCESS)
-        function->refused |= bit;
+        result = send_attributes(function, lane);
+    if (result != CUDA_SUCCESS && tsr_lane_state(lane) == CUDA_SUCCESS)
+        __atomic_fetch_or(&function->refused, bit, __ATOMIC_RELAXED);
     return result;
 }
 
 /* NOT_SUPPORTED: the executor cannot load its module. Errors: of one that has failed. */
 static CUresult send(struct tsr_function_record *function, struct tsr_lane_client *lane)
 {
-    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << tsr_lane_number(lane)))
+    uint32_t number = tsr_lane_number(lane);
+    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) >> number & 1)
         return CUDA_SUCCESS;
-    pthread_mutex_lock(&lock);
-    CUresult result = send_locked(function, lane);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&sending[number]);
+    bool sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) >> number & 1; /* by another thread, meanwhile */
+    CUresult result = sent ? CUDA_SUCCESS : send_locked(function, lane);
+    pthread_mutex_unlock(&sending[number]);
     tsr_function_changed(); /* of what it uses more may be known now */
     return result;
 }
@@ -250,10 +289,10 @@ bool tsr_module_leads_to(struct tsr_module_record *module, const char *variable)
     if (!session || !session->lane_count || module->image < 0 || strlen(variable) >= sizeof look.text)
         return true;
     strcpy(look.text, variable);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&sending[tsr_lane_number(session->lanes[0])]);
     bool known = send_module_locked(module, session->lanes[0]) == CUDA_SUCCESS &&
                  tsr_lane_inquire(session->lanes[0], &look, &reply) == CUDA_SUCCESS;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sending[tsr_lane_number(session->lanes[0])]);
     return !known || reply.flags;
 }
 
@@ -261,16 +300,17 @@ static CUresult send_attribute_to_all_locked(struct tsr_function_record *functio
 {
     const struct tsr_session *session = tsr_session();
     uint16_t sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
-    function->refused = 0;
+    __atomic_store_n(&function->refused, 0, __ATOMIC_RELAXED);
     for (uint32_t i = 0; session && i < session->lane_count; i++) {
         uint16_t bit = (uint16_t)(1u << i);
-        if (!(sent & bit) || send_attribute(function, session->lanes[i], place) == CUDA_SUCCESS)
+        if (!(sent & bit) ||
+            send_attribute(function->id, session->lanes[i], place, function->attributes[place]) == CUDA_SUCCESS)
             continue;
         if (tsr_lane_state(session->lanes[i]) != CUDA_SUCCESS)
             return tsr_lane_state(session->lanes[i]);
         __atomic_fetch_and(&function->sent, (uint16_t)~bit, __ATOMIC_RELEASE);
         tsr_function_changed();
-        function->refused |= bit;
+        __atomic_fetch_or(&function->refused, bit, __ATOMIC_RELAXED);
     }
     return CUDA_SUCCESS;
 }
@@ -284,6 +324,7 @@ static CUresult set_attribute(const void *handle, unsigned place, int value)
     bool same = (function->attributes_set >> place & 1) && function->attributes[place] == value;
     function->attributes_set |= 1u << place;
     function->attributes[place] = value;
+    function->attribute_changes++;
     if (place == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         function->most_shared_bytes = (uint32_t)value;
     CUresult result = same ? CUDA_SUCCESS : send_attribute_to_all_locked(function, place);

@@ -17,6 +17,9 @@
 
 struct tsr_lane_client;
 
+/* Before the first function: forked children begin with locks that nobody holds. More than once is as once. */
+void tsr_functions_start(void);
+
 /*
  * Asks the driver for the function's properties. Called at a launch, because then a context is current, without which the driver does not give all properties of
  * a CUkernel. If it fails, the next launch asks again.

@@ -85,6 +85,20 @@ static void drop_handle(struct tsr_function_record *function)
         free_function(tsr_quarantine_pass(&old_functions, function));
 }
 
+bool tsr_function_keep(struct tsr_function_record *function)
+{
+    pthread_mutex_lock(&lock);
+    bool is_there = function->handles > 0;
+    function->handles += is_there;
+    pthread_mutex_unlock(&lock);
+    return is_there;
+}
+
+void tsr_function_give(struct tsr_function_record *function)
+{
+    drop_handle(function);
+}
+
 static void forget_handle(const void *handle)
 {
     struct tsr_function_record *function = tsr_map_remove(&functions, key_of(handle));

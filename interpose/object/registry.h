@@ -55,8 +55,8 @@ struct tsr_module_record {
     int image;        /* memory file; -1: none, or of a form that cannot be sent */
     size_t bytes;     /* of the image */
     char name[64];    /* cut off if longer */
-    uint16_t sent;    /* lock; bit k: executor k has it */
-    uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
+    uint16_t sent;    /* atomic; bit k: executor k has it */
+    uint16_t refused; /* atomic; bit k: executor k cannot load it: no room, or no code for its GPU */
     uint16_t foreign; /* atomic; of these, bit k: it, or a function of it, has no code for the GPU of executor k */
     uint64_t held;    /* atomic; variables whose address the application has, by tsr_variable_bit() */
 
@@ -75,7 +75,7 @@ struct tsr_function_record {
     uint32_t id;                      /* that executors know it by */
     const void *handle;               /* that it was found by: a CUkernel or a CUfunction */
     bool is_kernel;                   /* which of them */
-    uint32_t handles;                 /* registry's lock; handles that lead to this record */
+    uint32_t handles;                 /* registry's lock; handles that lead to this record, and who keeps it */
     CUcontext context;                /* of a CUfunction: the handle ends with it */
     char *name;                       /* NULL: a handle that was never looked up */
     uint64_t name_hash;
@@ -92,7 +92,7 @@ struct tsr_function_record {
     uint32_t max_threads;       /* of a block */
     uint32_t most_shared_bytes; /* dynamic, per block, with its present attributes */
     uint16_t sent;              /* atomic; bit k: executor k knows the function */
-    uint16_t refused;           /* lock; bit k: executor k refuses it with its present attributes */
+    uint16_t refused;           /* atomic; bit k: executor k refuses it with its present attributes */
     uint32_t
         globals; /* atomic; global references, enum tsr_global_flag; an executor's answer is stored before its bit in `sent` is set */
     uint64_t variables; /* atomic; variables of its module that it may read, by tsr_variable_bit(); stored likewise */
@@ -100,6 +100,11 @@ struct tsr_function_record {
         fit; /* atomic; lane/functions.c: lanes to which its launches may go, and the count of changes for which that is valid */
     uint32_t attributes_set; /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
     int attributes[TSR_FUNCTION_ATTRIBUTES]; /* lock */
+    uint32_t attribute_changes;              /* lock */
+
+    /* To be sent in the background; lane/prepared.c has the lock. */
+    bool listed; /* atomic; it is, or was */
+    struct tsr_function_record *next;
 };
 
 /* Before the first look-up: forked children begin with none. */
@@ -130,6 +135,10 @@ struct tsr_function_record *tsr_function_find(const void *handle);
 struct tsr_function_record *tsr_function_with_id(uint32_t id);
 /* A visit for each handle, with what it leads to, a struct tsr_function_record; none comes or goes meanwhile. */
 void tsr_functions_each(void (*visit)(uint64_t handle, void *function, void *argument), void *argument);
+
+/* Its record stays until it is given back, also when no handle leads to it any more. False: none does already. */
+bool tsr_function_keep(struct tsr_function_record *function);
+void tsr_function_give(struct tsr_function_record *function);
 
 /* Asks the driver for the layout of the parameters, unless it is known. */
 void tsr_function_read_parameters(struct tsr_function_record *function);

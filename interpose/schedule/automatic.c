@@ -12,6 +12,7 @@
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "lane/lane_client.h"
+#include "lane/prepared.h"
 #include "memory/directory.h"
 #include "memory/owners.h"
 #include "memory/pairs.h"
@@ -40,6 +41,7 @@
 #define RELAYED_PER_NS 10.0 /* of one that copies through the host */
 #define NOT_WAITING -1.0
 #define STAGE_ALL 1u /* of TESSERA_STAGE */
+#define PREPARE_AHEAD 1u /* of TESSERA_PREPARE */
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
 
 /* A piece of work that was reported to the rule: its place among all. */
@@ -208,7 +210,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.shared = 0;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.shared |= (uint32_t)is_shared_locked(launch->stream, gpu) << gpu;
-    asked.allowed = may_leave ? all_gpus : 1u << HOME;
+    asked.allowed = may_leave ? all_gpus & ~((uint32_t)launch->unprepared << 1) : 1u << HOME;
     spread = may_leave && tsr_owners_are_spread();
     asked.stays = may_leave && state->stays && !spread;
     if (launch->touches) {
@@ -349,11 +351,19 @@ static void note_pulled_locked(uint32_t gpu)
     tsr_class_given(&class);
 }
 
+static bool is_function(const struct tsr_function_record *function)
+{
+    return function && function != TSR_AUTOMATIC_SET && function != TSR_AUTOMATIC_COPY && function != TSR_AUTOMATIC_GIVE;
+}
+
 static const char *name_of(const struct tsr_function_record *function)
 {
-    if (function == TSR_AUTOMATIC_SET || function == TSR_AUTOMATIC_COPY || function == TSR_AUTOMATIC_GIVE)
-        return function == TSR_AUTOMATIC_SET ? "(set)" : function == TSR_AUTOMATIC_COPY ? "(copy)" : "(given)";
-    return function && function->name ? function->name : "(graph)";
+    if (is_function(function))
+        return function->name ? function->name : "(function)";
+    return function == TSR_AUTOMATIC_SET    ? "(set)"
+           : function == TSR_AUTOMATIC_COPY ? "(copy)"
+           : function == TSR_AUTOMATIC_GIVE ? "(given)"
+                                            : "(graph)";
 }
 
 static void log_decision_locked(uint32_t gpu, const struct tsr_guard_clocks *clocks)
@@ -595,6 +605,8 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     tsr_decisions_start();
     tsr_host_time_init(emulated);
     tsr_samples_init(&state->samples, emulated);
+    if (tsr_options()->prepare == PREPARE_AHEAD || (tsr_options()->prepare && !emulated))
+        tsr_prepared_start();
     start_place(session);
     guess_speeds(session);
     tsr_plan_start(session);

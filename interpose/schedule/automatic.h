@@ -30,7 +30,8 @@ struct tsr_automatic_launch {
     bool related;                    /* the legacy stream waits for it by CUDA's rules, or it is that */
     const struct tsr_touch *touches; /* NULL: it may touch anything, or cannot leave: it stays home */
     uint32_t count;
-    bool stays; /* what it touches is known, but it cannot leave */
+    bool stays;          /* what it touches is known, but it cannot leave */
+    uint16_t unprepared; /* lanes (bit k: number k) that do not have its code yet */
 };
 
 /* Says of the stream in which it is launched what the rule asks. NULL: nothing is known of it. */

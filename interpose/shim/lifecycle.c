@@ -12,6 +12,7 @@
 #include "shim/redirect.h"
 #include "shim/seen.h"
 #include "lane/functions.h"
+#include "lane/prepared.h"
 #include "memory/constants.h"
 #include "shim/start.h"
 #include "object/templates.h"
@@ -31,6 +32,8 @@ static void start(struct tsr_anchor before_init)
     tsr_engaged_prepare();
     tsr_gpus_start();
     tsr_registry_start();
+    tsr_functions_start();
+    tsr_registry_listen(tsr_prepared_forget);
     tsr_registry_listen(tsr_instances_unload);
     tsr_registry_listen(tsr_functions_unload);
     tsr_registry_listen(tsr_constants_free);

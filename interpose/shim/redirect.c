@@ -24,6 +24,7 @@
 #include "memory/home_only.h"
 #include "memory/heat.h"
 #include "lane/lane_client.h"
+#include "lane/prepared.h"
 #include "lane/failover.h"
 #include "lane/streams.h"
 #include "launch/launch.h"
@@ -299,6 +300,7 @@ static void place(struct tsr_launch *launch, struct tsr_decision *decision)
         return;
     launch->automatic = true;
     tsr_automatic_in(&automatic, launch->place.stream);
+    automatic.unprepared = tsr_unprepared_lanes(launch->known);
     const struct tsr_touches *touches = tsr_launch_gather(launch) ? tsr_touches_of(launch) : NULL;
     if (touches) {
         automatic.touches = touches->all;
