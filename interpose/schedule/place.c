@@ -7,9 +7,9 @@
 #include "schedule/question.h"
 
 #define EVERY 256u        /* launches between comparisons of the strategies */
-#define FADES 0.9         /* what came before a comparison, at the next one */
+#define FADES 0.95        /* what came before a comparison, at the next one */
 #define AHEAD 0.9         /* who ends so much earlier is ahead */
-#define AHEAD_FOR 3u      /* comparisons, before launches follow */
+#define AHEAD_FOR 6u      /* comparisons, before launches follow */
 #define TICKET_SPREAD 40503u
 #define HELD_UP_NS 10e3   /* a shorter wait of the host shows only that the work was done */
 #define LEAST_GIVEN_NS 1e6 /* work from which something is learnt of the pace */
