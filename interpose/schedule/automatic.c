@@ -36,7 +36,7 @@
 #define RAREST_SAMPLE 1024u /* of so many launches of a class one is a sample, */
 #define RAREST_SAMPLE_ADAPTING 64u /* and where somebody waits for news */
 #define NEW_COPY_PART 8.0   /* of the bytes of memory for a copy: what it costs */
-#define MARKS_PER_LEAD 0.2  /* a mark after launches of this share of it */
+#define MARKS_PER_LEAD 0.5  /* a mark after launches of this share of it */
 #define CREDIT_NS 500e3     /* to begin with */
 #define RELAYED_PER_NS 10.0 /* of one that copies through the host */
 #define NOT_WAITING -1.0
