@@ -36,7 +36,9 @@
 #define RAREST_SAMPLE 1024u /* of so many launches of a class one is a sample, */
 #define RAREST_SAMPLE_ADAPTING 64u /* and where somebody waits for news */
 #define NEW_COPY_PART 8.0   /* of the bytes of memory for a copy: what it costs */
-#define MARKS_PER_LEAD 0.5  /* a mark after launches of this share of it */
+#define MARK_AFTER 0.2      /* of a lead: work after which a mark is set, */
+#define MARK_LAUNCHES 4u    /* if it was as many launches, for setting one takes the host time; */
+#define MARK_AT_ONCE 1.0    /* and after so much in any case */
 #define CREDIT_NS 500e3     /* to begin with */
 #define RELAYED_PER_NS 10.0 /* of one that copies through the host */
 #define NOT_WAITING -1.0
@@ -330,13 +332,17 @@ bool tsr_automatic_stages(bool placed)
 
 bool tsr_automatic_marks(const struct tsr_lane_client *lane)
 {
-    static __thread double unmarked_ns[TSR_GPUS];
-    uint32_t gpu = tsr_lane_rank(lane);
-    unmarked_ns[gpu] += asked.ns[gpu];
-    bool due = unmarked_ns[gpu] >= MARKS_PER_LEAD * (double)tsr_options()->lead;
+    static __thread struct {
+        double ns;
+        uint32_t launches;
+    } unmarked[TSR_GPUS];
+    uint32_t gpu = tsr_lane_rank(lane), launches = ++unmarked[gpu].launches;
+    double leads = (unmarked[gpu].ns += asked.ns[gpu]) / (double)tsr_options()->lead;
+    bool due = leads >= MARK_AT_ONCE || (leads >= MARK_AFTER && launches >= MARK_LAUNCHES);
     if (!(due || cuts || pulled_often) || !tsr_automatic_may_leave())
         return false;
-    unmarked_ns[gpu] = 0;
+    unmarked[gpu].ns = 0;
+    unmarked[gpu].launches = 0;
     return true;
 }
 
