@@ -101,8 +101,11 @@ uint16_t tsr_unprepared_lanes(struct tsr_function_record *function)
         return 0;
     if (!__atomic_load_n(&function->listed, __ATOMIC_ACQUIRE))
         list(function);
-    bool busy = __atomic_load_n(&unsent, __ATOMIC_ACQUIRE); /* an executor that is loading code answers nobody else */
-    return busy ? UINT16_MAX : (uint16_t)~__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&unsent, __ATOMIC_ACQUIRE)) /* an executor that is loading code answers nobody else */
+        return UINT16_MAX;
+    unsigned refused = __atomic_load_n(&function->refused, __ATOMIC_RELAXED) |
+                       __atomic_load_n(&function->module->refused, __ATOMIC_RELAXED); /* at once, with the reason */
+    return (uint16_t)~(__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) | refused);
 }
 
 void tsr_prepared_forget(struct tsr_module_record *module)
