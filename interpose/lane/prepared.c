@@ -16,18 +16,19 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct tsr_function_record *first, **end = &first; /* lock; to be sent, by `next`; each is kept (tsr_function_keep) */
-static const struct tsr_module_record *sending;           /* lock; whose function is being sent; NULL: none */
-static uint32_t unsent;                                   /* atomic; of all that were listed, with the one that is being sent */
-static bool running;                                      /* atomic */
+static struct tsr_function_record *sending;               /* lock; to all lanes at the same time; NULL: none */
+static uint64_t turn;                                     /* lock; counts functions that were sent */
+static uint32_t lanes, left; /* lock; those that are sent to, and that `sending` has not been sent to yet */
+static uint32_t unsent;      /* atomic; of all that were listed, with the one that is being sent */
+static bool running;         /* atomic */
 
 static void forget_parent(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    first = NULL;
+    first = sending = NULL;
     end = &first;
-    sending = NULL;
-    unsent = 0;
+    lanes = left = unsent = 0;
     running = false;
 }
 
@@ -43,41 +44,64 @@ static struct tsr_function_record *take_locked(struct tsr_function_record **at)
     return function;
 }
 
+static void begin_next_locked(void)
+{
+    if (sending || !first)
+        return;
+    sending = take_locked(&first);
+    left = lanes;
+    turn++;
+    pthread_cond_broadcast(&changed);
+}
+
+/* It has been sent to one lane more. The function, if that was the last one; NULL: it was not. */
+static struct tsr_function_record *end_locked(void)
+{
+    struct tsr_function_record *function = sending;
+    if (--left)
+        return NULL;
+    sending = NULL;
+    __atomic_sub_fetch(&unsent, 1, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&changed);
+    begin_next_locked();
+    return function;
+}
+
+/* A lane's thread: executors load at the same time. */
 static void *keep_sending(void *argument)
 {
-    (void)argument;
-    for (;;) {
-        pthread_mutex_lock(&lock);
-        while (!first)
+    struct tsr_lane_client *lane = argument;
+    pthread_mutex_lock(&lock);
+    for (uint64_t seen = 0;;) {
+        while (!sending || seen == turn)
             pthread_cond_wait(&changed, &lock);
-        struct tsr_function_record *function = take_locked(&first);
-        sending = function->module;
+        struct tsr_function_record *function = sending;
+        enum tsr_reason reason; /* a launch asks for it again */
+        seen = turn;
         pthread_mutex_unlock(&lock);
-        const struct tsr_session *session = tsr_session();
-        for (uint32_t i = 0; session && i < session->lane_count; i++) {
-            enum tsr_reason reason; /* a launch asks for it again */
-            tsr_function_prepare(function, session->lanes[i], &reason);
-        }
+        tsr_function_prepare(function, lane, &reason);
         pthread_mutex_lock(&lock);
-        sending = NULL;
-        __atomic_sub_fetch(&unsent, 1, __ATOMIC_RELEASE);
-        pthread_cond_broadcast(&changed);
+        function = end_locked();
         pthread_mutex_unlock(&lock);
-        tsr_function_give(function);
+        if (function)
+            tsr_function_give(function);
         poll(NULL, 0, PAUSE_MS);
+        pthread_mutex_lock(&lock);
     }
     return NULL;
 }
 
-void tsr_prepared_start(void)
+void tsr_prepared_start(const struct tsr_session *session)
 {
     pthread_t thread;
     tsr_fork_listen(&forks);
     pthread_mutex_lock(&lock);
-    bool runs = running || tsr_os_thread_start(&thread, "tessera-code", keep_sending, NULL);
-    if (runs && !running)
+    while (!running && lanes < session->lane_count &&
+           tsr_os_thread_start(&thread, "tessera-code", keep_sending, session->lanes[lanes])) {
         pthread_detach(thread);
-    __atomic_store_n(&running, runs, __ATOMIC_RELEASE);
+        lanes++;
+    }
+    __atomic_store_n(&running, lanes > 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
 }
 
@@ -90,7 +114,7 @@ static void list(struct tsr_function_record *function)
         *end = function;
         end = &function->next;
         __atomic_add_fetch(&unsent, 1, __ATOMIC_RELAXED);
-        pthread_cond_broadcast(&changed);
+        begin_next_locked();
     }
     pthread_mutex_unlock(&lock);
 }
@@ -124,7 +148,7 @@ void tsr_prepared_forget(struct tsr_module_record *module)
         gone = function;
         __atomic_sub_fetch(&unsent, 1, __ATOMIC_RELEASE);
     }
-    while (sending == module)
+    while (sending && sending->module == module)
         pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
     while (gone) {

@@ -10,9 +10,10 @@
 
 struct tsr_function_record;
 struct tsr_module_record;
+struct tsr_session;
 
-/* Once per session. Without a thread for it no lane counts as unprepared. */
-void tsr_prepared_start(void);
+/* Once per session. Without threads for it no lane counts as unprepared. */
+void tsr_prepared_start(const struct tsr_session *session);
 
 /* Lanes (bit k: number k) on which a launch of the function might wait for its code, or for another's that is being loaded. Has it sent there. */
 uint16_t tsr_unprepared_lanes(struct tsr_function_record *function);

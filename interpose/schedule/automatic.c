@@ -612,7 +612,7 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     tsr_host_time_init(emulated);
     tsr_samples_init(&state->samples, emulated);
     if (tsr_options()->prepare == PREPARE_AHEAD || (tsr_options()->prepare && !emulated))
-        tsr_prepared_start();
+        tsr_prepared_start(session);
     start_place(session);
     guess_speeds(session);
     tsr_plan_start(session);
