@@ -84,13 +84,14 @@ static CUresult send_attributes_of(uint32_t function, struct tsr_lane_client *la
     return result;
 }
 
-/* And marks the function as sent. What the application sets after that, it sends itself. */
+/* Marks the function as sent, or as refused with these attributes. What the application sets after that, it sends itself. */
 static CUresult send_attributes(struct tsr_function_record *function, struct tsr_lane_client *lane)
 {
+    uint16_t bit = (uint16_t)(1u << tsr_lane_number(lane));
     int values[TSR_FUNCTION_ATTRIBUTES];
-    CUresult result = CUDA_SUCCESS;
-    bool complete = false;
-    while (result == CUDA_SUCCESS && !complete) {
+    CUresult result;
+    bool complete;
+    do {
         pthread_mutex_lock(&lock);
         uint32_t set = function->attributes_set, changes = function->attribute_changes;
         memcpy(values, function->attributes, sizeof values);
@@ -99,9 +100,11 @@ static CUresult send_attributes(struct tsr_function_record *function, struct tsr
         pthread_mutex_lock(&lock);
         complete = changes == function->attribute_changes;
         if (complete && result == CUDA_SUCCESS)
-            __atomic_fetch_or(&function->sent, (uint16_t)(1u << tsr_lane_number(lane)), __ATOMIC_RELEASE);
+            __atomic_fetch_or(&function->sent, bit, __ATOMIC_RELEASE);
+        else if (complete && tsr_lane_state(lane) == CUDA_SUCCESS)
+            __atomic_fetch_or(&function->refused, bit, __ATOMIC_RELAXED);
         pthread_mutex_unlock(&lock);
-    }
+    } while (!complete);
     return result;
 }
 
@@ -148,8 +151,8 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     __atomic_fetch_or(&function->globals, reply.flags, __ATOMIC_RELAXED);
     __atomic_fetch_or(&function->variables, reply.variables, __ATOMIC_RELAXED);
     if (result == CUDA_SUCCESS)
-        result = send_attributes(function, lane);
-    if (result != CUDA_SUCCESS && tsr_lane_state(lane) == CUDA_SUCCESS)
+        return send_attributes(function, lane);
+    if (tsr_lane_state(lane) == CUDA_SUCCESS)
         __atomic_fetch_or(&function->refused, bit, __ATOMIC_RELAXED);
     return result;
 }
@@ -289,10 +292,10 @@ bool tsr_module_leads_to(struct tsr_module_record *module, const char *variable)
     if (!session || !session->lane_count || module->image < 0 || strlen(variable) >= sizeof look.text)
         return true;
     strcpy(look.text, variable);
-    pthread_mutex_lock(&sending[tsr_lane_number(session->lanes[0])]);
-    bool known = send_module_locked(module, session->lanes[0]) == CUDA_SUCCESS &&
-                 tsr_lane_inquire(session->lanes[0], &look, &reply) == CUDA_SUCCESS;
-    pthread_mutex_unlock(&sending[tsr_lane_number(session->lanes[0])]);
+    struct tsr_lane_client *lane = session->lanes[0];
+    pthread_mutex_lock(&sending[tsr_lane_number(lane)]);
+    bool known = send_module_locked(module, lane) == CUDA_SUCCESS && tsr_lane_inquire(lane, &look, &reply) == CUDA_SUCCESS;
+    pthread_mutex_unlock(&sending[tsr_lane_number(lane)]);
     return !known || reply.flags;
 }
 
@@ -300,7 +303,8 @@ static CUresult send_attribute_to_all_locked(struct tsr_function_record *functio
 {
     const struct tsr_session *session = tsr_session();
     uint16_t sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
-    __atomic_store_n(&function->refused, 0, __ATOMIC_RELAXED);
+    if (__atomic_exchange_n(&function->refused, 0, __ATOMIC_RELAXED))
+        __atomic_store_n(&function->was_listed, false, __ATOMIC_RELAXED);
     for (uint32_t i = 0; session && i < session->lane_count; i++) {
         uint16_t bit = (uint16_t)(1u << i);
         if (!(sent & bit) ||
@@ -324,7 +328,7 @@ static CUresult set_attribute(const void *handle, unsigned place, int value)
     bool same = (function->attributes_set >> place & 1) && function->attributes[place] == value;
     function->attributes_set |= 1u << place;
     function->attributes[place] = value;
-    function->attribute_changes++;
+    function->attribute_changes += !same;
     if (place == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         function->most_shared_bytes = (uint32_t)value;
     CUresult result = same ? CUDA_SUCCESS : send_attribute_to_all_locked(function, place);

@@ -18,9 +18,9 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct tsr_function_record *first, **end = &first; /* lock; to be sent, by `next`; each is kept (tsr_function_keep) */
 static struct tsr_function_record *sending;               /* lock; to all lanes at the same time; NULL: none */
 static uint64_t turn;                                     /* lock; counts functions that were sent */
-static uint32_t lanes, left; /* lock; those that are sent to, and that `sending` has not been sent to yet */
-static uint32_t unsent;      /* atomic; of all that were listed, with the one that is being sent */
-static bool running;         /* atomic */
+static uint32_t lanes;  /* atomic; as many have a thread; 0: nothing is sent in the background */
+static uint32_t left;   /* lock; lanes to which `sending` has not been sent yet */
+static uint32_t unsent; /* atomic; of all that were listed, with the one that is being sent */
 
 static void forget_parent(void)
 {
@@ -29,7 +29,6 @@ static void forget_parent(void)
     first = sending = NULL;
     end = &first;
     lanes = left = unsent = 0;
-    running = false;
 }
 
 static const struct tsr_fork_listener forks = {.in_child = forget_parent};
@@ -49,22 +48,23 @@ static void begin_next_locked(void)
     if (sending || !first)
         return;
     sending = take_locked(&first);
+    __atomic_store_n(&sending->was_listed, true, __ATOMIC_RELAXED); /* new attributes meanwhile call for another time */
     left = lanes;
     turn++;
     pthread_cond_broadcast(&changed);
 }
 
-/* It has been sent to one lane more. The function, if that was the last one; NULL: it was not. */
-static struct tsr_function_record *end_locked(void)
+/* It has been sent to one lane more. */
+static void end_locked(void)
 {
-    struct tsr_function_record *function = sending;
     if (--left)
-        return NULL;
+        return;
+    __atomic_store_n(&sending->is_listed, false, __ATOMIC_RELAXED);
+    tsr_function_give(sending);
     sending = NULL;
     __atomic_sub_fetch(&unsent, 1, __ATOMIC_RELEASE);
     pthread_cond_broadcast(&changed);
     begin_next_locked();
-    return function;
 }
 
 /* A lane's thread: executors load at the same time. */
@@ -81,10 +81,8 @@ static void *keep_sending(void *argument)
         pthread_mutex_unlock(&lock);
         tsr_function_prepare(function, lane, &reason);
         pthread_mutex_lock(&lock);
-        function = end_locked();
+        end_locked();
         pthread_mutex_unlock(&lock);
-        if (function)
-            tsr_function_give(function);
         poll(NULL, 0, PAUSE_MS);
         pthread_mutex_lock(&lock);
     }
@@ -96,20 +94,21 @@ void tsr_prepared_start(const struct tsr_session *session)
     pthread_t thread;
     tsr_fork_listen(&forks);
     pthread_mutex_lock(&lock);
-    while (!running && lanes < session->lane_count &&
-           tsr_os_thread_start(&thread, "tessera-code", keep_sending, session->lanes[lanes])) {
+    uint32_t count = lanes;
+    while (!lanes && count < session->lane_count &&
+           tsr_os_thread_start(&thread, "tessera-code", keep_sending, session->lanes[count])) {
         pthread_detach(thread);
-        lanes++;
+        count++;
     }
-    __atomic_store_n(&running, lanes > 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&lanes, count, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
 }
 
 static void list(struct tsr_function_record *function)
 {
     pthread_mutex_lock(&lock);
-    if (!function->listed && tsr_function_keep(function)) {
-        __atomic_store_n(&function->listed, true, __ATOMIC_RELEASE);
+    if (!function->is_listed && tsr_function_keep(function)) {
+        __atomic_store_n(&function->is_listed, true, __ATOMIC_RELAXED);
         function->next = NULL;
         *end = function;
         end = &function->next;
@@ -121,9 +120,9 @@ static void list(struct tsr_function_record *function)
 
 uint16_t tsr_unprepared_lanes(struct tsr_function_record *function)
 {
-    if (!__atomic_load_n(&running, __ATOMIC_ACQUIRE) || !function->module || function->module->image < 0)
+    if (!__atomic_load_n(&lanes, __ATOMIC_ACQUIRE) || !function->module || function->module->image < 0)
         return 0;
-    if (!__atomic_load_n(&function->listed, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&function->was_listed, __ATOMIC_RELAXED) && !__atomic_load_n(&function->is_listed, __ATOMIC_RELAXED))
         list(function);
     if (__atomic_load_n(&unsent, __ATOMIC_ACQUIRE)) /* an executor that is loading code answers nobody else */
         return UINT16_MAX;
@@ -134,26 +133,18 @@ uint16_t tsr_unprepared_lanes(struct tsr_function_record *function)
 
 void tsr_prepared_forget(struct tsr_module_record *module)
 {
-    if (!__atomic_load_n(&running, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&lanes, __ATOMIC_ACQUIRE))
         return;
-    struct tsr_function_record *gone = NULL;
     pthread_mutex_lock(&lock);
     for (struct tsr_function_record **at = &first; *at;) {
         if ((*at)->module != module) {
             at = &(*at)->next;
             continue;
         }
-        struct tsr_function_record *function = take_locked(at);
-        function->next = gone;
-        gone = function;
+        tsr_function_give(take_locked(at));
         __atomic_sub_fetch(&unsent, 1, __ATOMIC_RELEASE);
     }
     while (sending && sending->module == module)
         pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
-    while (gone) {
-        struct tsr_function_record *function = gone;
-        gone = function->next;
-        tsr_function_give(function);
-    }
 }

@@ -103,7 +103,8 @@ struct tsr_function_record {
     uint32_t attribute_changes;              /* lock */
 
     /* To be sent in the background; lane/prepared.c has the lock. */
-    bool listed; /* atomic; it is, or was */
+    bool is_listed;  /* atomic; not sent to all yet */
+    bool was_listed; /* atomic; it is or has been sent to all, or could not be, with its present attributes */
     struct tsr_function_record *next;
 };
 
