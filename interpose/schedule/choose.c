@@ -26,7 +26,6 @@ static double copied_at(struct copying *copying, const struct tsr_question *ques
     return copying->busy[from] + question->place->options.links[from][gpu].copy_ns;
 }
 
-/* Writes when the links to the GPU have done, if asked. */
 struct tsr_option tsr_question_look(const struct tsr_question *question, uint32_t gpu, double *links)
 {
     const struct tsr_place_link(*of)[TSR_GPUS] = question->place->options.links;
@@ -58,7 +57,6 @@ struct tsr_option tsr_question_look(const struct tsr_question *question, uint32_
     return option;
 }
 
-/* What is measured of GPUs that are alike differs a little, too. */
 bool tsr_are_alike(const struct tsr_place *place, uint32_t a, uint32_t b)
 {
     return place->work_ns[a] <= ALIKE * place->work_ns[b] && place->work_ns[b] <= ALIKE * place->work_ns[a];
@@ -254,10 +252,10 @@ struct contest {
     struct tsr_option of_best, of_earliest;
 };
 
-static void consider(struct contest *contest, const struct tsr_question *question, uint32_t gpu, uint32_t own,
-                     uint32_t strategy)
+/* own: the GPU where it belongs; TSR_GPUS: it goes where its chain ends first. */
+static void consider(struct contest *contest, const struct tsr_question *question, uint32_t gpu, uint32_t own)
 {
-    double away_ns = strategy == TSR_PLACE_STAY && gpu != own ? away_from(question, gpu, own) : 0;
+    double away_ns = own == TSR_GPUS || gpu == own ? 0 : away_from(question, gpu, own);
     if (contest->best != TSR_GPUS && soonest_ns(question, gpu) + away_ns >= contest->score)
         return;
     struct tsr_option option = tsr_question_look(question, gpu, NULL);
@@ -266,7 +264,7 @@ static void consider(struct contest *contest, const struct tsr_question *questio
         contest->earliest = gpu, contest->earliest_ns = end_ns, contest->of_earliest = option;
     if (!is_home_in_time(question, gpu, option.finish_ns))
         return;
-    double score = strategy == TSR_PLACE_STAY ? score_of(question, &option, end_ns, away_ns) : end_ns;
+    double score = own == TSR_GPUS ? end_ns : score_of(question, &option, end_ns, away_ns);
     if (contest->best == TSR_GPUS || score < contest->score)
         contest->best = gpu, contest->score = score, contest->of_best = option;
 }
@@ -278,29 +276,37 @@ static bool others_lose(const struct contest *contest, const struct tsr_question
     return contest->best != TSR_GPUS && arrival_ns(question, gpu) + question->shortest_ns >= contest->score;
 }
 
+/* The GPU where it belongs, one of those that are worth a look. Of these and of the others only those are left for which it may leave that one. */
+static uint32_t belongs_on(const struct tsr_question *question, uint32_t *gpus, uint32_t *others)
+{
+    if (*others && !(*gpus >> question->last & 1))
+        *gpus |= 1u << best_fit(question, *others), *others = 0;
+    uint32_t own = own_of(question, *gpus);
+    if (!is_short(question))
+        return own;
+    if (question->history->returns && *gpus >> question->last & 1)
+        own = question->last;
+    *gpus = worth_leaving(question, *gpus, own);
+    *others &= worth_leaving(question, *others, own);
+    return own;
+}
+
 uint32_t tsr_choose(const struct tsr_question *question, uint32_t strategy, uint32_t allowed, struct tsr_option *chosen)
 {
-    bool stays = strategy == TSR_PLACE_STAY;
-    if (stays && stays_where_it_is(question, allowed, chosen))
+    if (strategy == TSR_PLACE_STAY && stays_where_it_is(question, allowed, chosen))
         return question->last;
     uint32_t gpus = worth_a_look(question, allowed), others = allowed & ~gpus, own = TSR_GPUS;
-    if (others && stays && !(gpus >> question->last & 1))
-        gpus |= 1u << best_fit(question, others), others = 0;
-    if (stays)
-        own = own_of(question, gpus);
-    if (stays && is_short(question)) {
-        own = question->history->returns && gpus >> question->last & 1 ? question->last : own;
-        gpus = worth_leaving(question, gpus, own);
-        others = worth_leaving(question, others, own) & others;
-    }
     struct contest contest;
     contest.best = contest.earliest = TSR_GPUS;
-    if (stays)
-        consider(&contest, question, own, own, strategy);
-    for (uint32_t left = stays ? gpus & ~(1u << own) : gpus; left; left &= left - 1)
-        consider(&contest, question, (uint32_t)__builtin_ctz(left), own, strategy);
+    if (strategy == TSR_PLACE_STAY) {
+        own = belongs_on(question, &gpus, &others);
+        consider(&contest, question, own, own);
+        gpus &= ~(1u << own);
+    }
+    for (; gpus; gpus &= gpus - 1)
+        consider(&contest, question, (uint32_t)__builtin_ctz(gpus), own);
     if (others && !others_lose(&contest, question, others))
-        consider(&contest, question, best_fit(question, others), own, strategy);
+        consider(&contest, question, best_fit(question, others), own);
     bool none = contest.best == TSR_GPUS;
     *chosen = none ? contest.of_earliest : contest.of_best;
     return none ? contest.earliest : contest.best;

@@ -110,22 +110,6 @@ bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_
     return (period & (period - 1)) == 0 && launches % period == 0;
 }
 
-/* The first GPU on which it was measured; TSR_GPUS: none. */
-static uint32_t first_of(const struct tsr_class *entry)
-{
-    uint32_t first = 0;
-    while (first < TSR_GPUS && load(&entry->ns[first]) <= 0)
-        first++;
-    return first;
-}
-
-/* As measured there, or on the first such GPU. */
-static float known_ns(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpu, uint32_t first)
-{
-    float ns = load(&entry->ns[gpu]);
-    return ns > 0 ? ns : load(&entry->ns[first]) * speed_of(classes, gpu) / speed_of(classes, first);
-}
-
 void tsr_class_given(const struct tsr_class_of *of)
 {
     struct tsr_class *shape = of->shape;
@@ -145,11 +129,13 @@ bool tsr_class_is_pulled(const struct tsr_class_of *of)
     return of->shape && of->shape->pulled && of->shape->pulled * OFTEN >= of->shape->given;
 }
 
-/* On each GPU; false: it was measured on none. */
+/* On each GPU: as measured there, or on the first GPU on which it was. False: it was on none. */
 static bool times_of(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpus, double scale, double *ns)
 {
-    uint32_t first = entry ? first_of(entry) : TSR_GPUS;
-    if (first == TSR_GPUS)
+    uint32_t first = 0;
+    while (entry && first < TSR_GPUS && load(&entry->ns[first]) <= 0)
+        first++;
+    if (!entry || first == TSR_GPUS)
         return false;
     float there = load(&entry->ns[first]), speed = speed_of(classes, first);
     for (uint32_t gpu = 0; gpu < gpus; gpu++) {
@@ -217,8 +203,8 @@ static void compare(struct tsr_classes *classes, const struct tsr_class *entry, 
 
 static void lower(const struct tsr_classes *classes, struct tsr_class *entry, uint32_t gpu, float ns)
 {
-    uint32_t first = entry ? first_of(entry) : TSR_GPUS;
-    if (entry && (first == TSR_GPUS || ns < known_ns(classes, entry, gpu, first)))
+    double known[TSR_GPUS];
+    if (entry && (!times_of(classes, entry, gpu + 1, 1, known) || (double)ns < known[gpu]))
         store(&entry->ns[gpu], ns);
 }
 

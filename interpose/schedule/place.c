@@ -54,8 +54,7 @@ static void ask(struct tsr_question *question, struct tsr_place *place, const st
     question->timeline = &place->timelines[number];
     question->launch = launch;
     question->now_ns = launch->now_ns + question->timeline->behind_ns;
-    question->after_ns = launch->after_ns[number];
-    question->least_ns = tsr_later(question->now_ns, question->after_ns);
+    question->least_ns = tsr_later(question->now_ns, launch->after_ns[number]);
     question->constants = number == TSR_PLACE_ACTUAL;
     question->last = last ? last->gpu[number] : place->options.home;
     question->count = 0;

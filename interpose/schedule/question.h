@@ -31,9 +31,8 @@ struct tsr_question {
     double rest_ns[TSR_GPUS];                /* what is expected of that chain after the launch, */
     double whole_ns[TSR_GPUS];               /* and with it, */
     double shortest_ns;                      /* where that is shortest */
-    double now_ns, after_ns;
-    double least_ns; /* before which it starts nowhere */
-    bool constants;  /* count */
+    double now_ns, least_ns;                 /* of the host; before which it starts nowhere */
+    bool constants;                          /* count */
     uint32_t count, last;
     struct tsr_question_read reads[TSR_PLACE_PARTS];
 };

@@ -6,6 +6,7 @@ import pytest
 
 from tests.emulated import ALL_GPUS, Machine, Ran, run, until_known
 from tests.fault.fault_driver import build, delays
+from tests.placement.prepared_guest import STEPS
 
 GUEST = Path(__file__).parent / "prepared_guest.py"
 MODULES, REQUESTS, PAUSE_S = 3, 8, 2
@@ -34,7 +35,7 @@ def test_no_launch_waits_for_code(native_build: Path, tree: Path, tmp_path: Path
     ahead = run(native, tmp_path, MACHINE, program_with_pause, ALL_GPUS, variables={**slow, "TESSERA_PREPARE": "1"})
     assert ahead.lines == alone.lines
     assert longest_ms(ahead) < SLOW_US / 2000
-    assert min(ahead.by_device.values()) > REQUESTS * 60 // 4
+    assert min(ahead.by_device.values()) > REQUESTS * STEPS // 4
 
     waiting = run(native, tmp_path, MACHINE, program, ALL_GPUS, variables={**slow, "TESSERA_PREPARE": "0"})
     assert waiting.lines == alone.lines
