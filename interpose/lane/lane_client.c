@@ -204,6 +204,11 @@ CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *l
     return (CUdeviceptr)(uintptr_t)&lane->lane->away[stream];
 }
 
+uint64_t tsr_lane_home_value(uint32_t stream, const struct tsr_lane_client *lane)
+{
+    return __atomic_load_n(&lane->lane->home[stream], __ATOMIC_ACQUIRE);
+}
+
 uint64_t tsr_lane_away_value(uint32_t stream, const struct tsr_lane_client *lane)
 {
     return __atomic_load_n(&lane->lane->away[stream], __ATOMIC_ACQUIRE);

@@ -42,6 +42,8 @@ void tsr_lane_await_stream(struct tsr_lane_client *lane, const uint32_t *slot);
 CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);
 CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *lane);
 
+/* What the home fence holds now. */
+uint64_t tsr_lane_home_value(uint32_t stream, const struct tsr_lane_client *lane);
 /* What the away fence holds now, and waiting for it on the host until it holds the value. Errors: the executor's. */
 uint64_t tsr_lane_away_value(uint32_t stream, const struct tsr_lane_client *lane);
 CUresult tsr_lane_await(const struct tsr_lane_client *lane, uint32_t stream, uint64_t value);

@@ -24,6 +24,7 @@
 #include "schedule/host_time.h"
 #include "schedule/plan.h"
 #include "schedule/points.h"
+#include "schedule/progress.h"
 #include "schedule/report.h"
 #include "schedule/samples.h"
 #include "schedule/sleep.h"
@@ -57,6 +58,7 @@ static struct {
     struct tsr_guard guard;
     struct tsr_samples samples;
     struct tsr_points points;
+    struct tsr_progress progress;
     struct tsr_schedule_figures figures;
     struct recent recent[TSR_PLACE_KNOWN];
     struct tsr_sleep sleep;
@@ -235,6 +237,13 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
         follow_plan_locked(launch);
 }
 
+/* Emulated GPUs are ahead of the host, whose time stands still. */
+static void look_at_progress_locked(void)
+{
+    if (!tsr_host_time_is_virtual())
+        tsr_progress_look(&state->progress, &state->place, tsr_host_time_ns());
+}
+
 static void report_locked(void)
 {
     tsr_schedule_report(&tsr_session()->policy->schedule, &state->figures, &state->place, &state->guard);
@@ -266,8 +275,10 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     if (tsr_decisions_are_wanted)
         asked_launch = *launch;
     asked_at_ns = 0;
-    if (++state->figures.launches % POLL_EVERY == 0)
+    if (++state->figures.launches % POLL_EVERY == 0) {
         tsr_samples_poll(&state->samples);
+        look_at_progress_locked();
+    }
     if (state->figures.launches % REPORT_EVERY == 0)
         report_locked();
     if (tsr_plan_is_there && state->figures.launches % POLL_EVERY == 0)
@@ -346,6 +357,21 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
     return true;
 }
 
+void tsr_automatic_marked(const struct tsr_lane_client *lane, uint64_t ticket, const struct tsr_stream *stream)
+{
+    uint32_t gpu = tsr_lane_rank(lane);
+    uint64_t number = ticket & ((UINT64_C(1) << TSR_TICKET_SHIFT) - 1), value = tsr_strands_marked(stream, gpu, number);
+    if (!value || tsr_host_time_is_virtual())
+        return;
+    pthread_mutex_lock(&lock);
+    const struct tsr_progress_mark mark = {.ticket = ticket, .value = value, .given_ns = asked.now_ns, .slot = stream->slot};
+    if (is_shared_locked(asked_stream, gpu))
+        tsr_progress_forget(&state->progress, &state->place, gpu);
+    else
+        tsr_progress_mark(&state->progress, lane, &mark);
+    pthread_mutex_unlock(&lock);
+}
+
 /* Of whom it reads what its GPU does not have. */
 static void note_pulled_locked(uint32_t gpu)
 {
@@ -382,6 +408,7 @@ static void log_decision_locked(uint32_t gpu, const struct tsr_guard_clocks *clo
                                             .joins = asked_launch.joins,
                                             .gpu = gpu,
                                             .start_ns = state->figures.start_ns,
+                                            .pace = state->place.pace,
                                             .asked = &asked,
                                             .choice = &choice,
                                             .clocks = clocks});
@@ -407,7 +434,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     if (tsr_plan_is_there)
         tsr_plan_went(gpu, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
     tsr_sharing_give(&state->samples.sharing[gpu], asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
-    tsr_stream_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns);
+    tsr_stream_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns, tsr_place_end(&state->place));
     tsr_stream_points_at(&state->points, asked_stream)->gpu = gpu;
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     if (tsr_decisions_are_wanted)
@@ -503,8 +530,10 @@ void tsr_automatic_waited(CUstream stream)
     if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
         return;
     pthread_mutex_lock(&lock);
-    struct tsr_point point = tsr_stream_points_of(&state->points, stream);
+    struct tsr_point point = tsr_stream_points_of(&state->points, stream), all = tsr_stream_points_of(&state->points, NULL);
     end_wait_locked(point.latest, point.ns[TSR_PLACE_ACTUAL]);
+    if (point.latest == all.latest)
+        tsr_place_idle(&state->place, tsr_host_time_ns());
     tsr_stream_points_done(&state->points, stream);
     report_locked();
     pthread_mutex_unlock(&lock);

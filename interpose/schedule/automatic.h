@@ -71,6 +71,8 @@ bool tsr_automatic_stages(bool placed);
 
 /* Whether others are to be able to come after it, and not after what its GPU is given next: now and then. */
 bool tsr_automatic_marks(const struct tsr_lane_client *lane);
+/* A mark was set after the piece of work with the ticket: it will show when that has ended. The caller holds the stream. */
+void tsr_automatic_marked(const struct tsr_lane_client *lane, uint64_t ticket, const struct tsr_stream *stream);
 
 /* Of a launch that was chosen to go to the lane: for its record (tessera/lane.h), if it is a sample whose time is taken there; 0: it is none. */
 uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);

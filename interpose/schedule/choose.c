@@ -6,6 +6,7 @@
 #define GAP_WEIGHT 2.0    /* of time for which a GPU waits for others: */
 #define GAP_LEADS 8.0     /* up to so many leads, or one that has long had nothing to do would never get anything */
 #define ROUND_TRIP 2.0      /* a copy, and one back */
+#define TEAR_LEADS 0.2      /* of a lead: work of a short chain that is worth two GPUs waiting for each other, of which clocks know less than of each */
 #define TEAR_BYTES 32.0   /* of a short chain's results, on their return trip: what they gain is little */
 #define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
 #define CHAIN_LEAD 0.25   /* of the work of chains that nobody joins, if that is less than the lead, between GPUs that are not alike */
@@ -193,11 +194,12 @@ static bool is_short(const struct tsr_question *question)
 static uint32_t worth_leaving(const struct tsr_question *question, uint32_t gpus, uint32_t own)
 {
     uint32_t some = 1u << own;
+    double least_ns = TEAR_LEADS * question->place->options.lead_ns;
     double work_ns = (double)question->history->work_ns, bytes = TEAR_BYTES * (double)question->history->bytes;
     for (uint32_t left = gpus & ~some; left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
         const struct tsr_place_link *link = &question->place->options.links[gpu][own];
-        if (work_ns > link->fence_ns + link->copy_ns + bytes * link->ns_per_byte)
+        if (work_ns > least_ns + link->fence_ns + link->copy_ns + bytes * link->ns_per_byte)
             some |= 1u << gpu;
     }
     return some;

@@ -16,7 +16,8 @@ struct tsr_decided {
     bool unknown, stays, rests; /* what it touches is not known; it cannot leave; the guard keeps all at home */
     uint32_t joins;             /* of its stream so far */
     uint32_t gpu;               /* where it went */
-    double start_ns;            /* of the process' first piece of work: times count from here */
+    double pace;
+    double start_ns; /* of the process' first piece of work: times count from here */
     const struct tsr_place_launch *asked;
     const struct tsr_place_choice *choice;
     const struct tsr_guard_clocks *clocks;

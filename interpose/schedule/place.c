@@ -13,8 +13,10 @@
 #define TICKET_SPREAD 40503u
 #define HELD_UP_NS 10e3   /* a shorter wait of the host shows only that the work was done */
 #define LEAST_GIVEN_NS 1e6 /* work from which something is learnt of the pace */
-#define PACE_WEIGHT 0.3
-#define SURE 0.1 /* share of the work that predictions may err by for other reasons */
+#define PACE_BEGINS_NS 20e6 /* of work as if it had been seen to take as long as measured */
+#define PACE_MEMORY_NS 300e6 /* of work from which the pace is learnt */
+#define PACE_STEP 0.6 /* what is learnt at once */
+#define SIGHT_NS 10e6 /* of work between two that are compared: the time at which one ended is known only roughly */
 #define SLOWEST 4.0
 #define WEIGHED_EVERY 16u /* launches: how GPUs compare */
 #define WORK_FADES 0.992  /* what GPUs' times were before */
@@ -41,9 +43,21 @@ void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *opt
     memset(place, 0, sizeof *place);
     place->options = *options;
     place->pace = 1;
+    place->real_ns = place->measured_ns = PACE_BEGINS_NS;
     for (uint32_t gpu = 0; gpu < options->gpus; gpu++)
         place->slowness[gpu] = 1;
     place->strategy = options->strategies & 1u << TSR_PLACE_STAY ? TSR_PLACE_STAY : TSR_PLACE_EARLIEST;
+}
+
+/* Its end, as is known now: what was seen since its choice moved it as well. */
+static double expected_ns(const struct tsr_place *place, const struct tsr_place_known *known)
+{
+    return known->finish_ns[TSR_PLACE_ACTUAL] + place->shift_ns[known->gpu[TSR_PLACE_ACTUAL]] - known->shift_ns;
+}
+
+static double done_ns(const struct tsr_place *place, const struct tsr_place_known *writer, uint32_t number)
+{
+    return number == TSR_PLACE_ACTUAL ? expected_ns(place, writer) : writer->finish_ns[number];
 }
 
 static void ask(struct tsr_question *question, struct tsr_place *place, const struct tsr_place_launch *launch,
@@ -54,7 +68,8 @@ static void ask(struct tsr_question *question, struct tsr_place *place, const st
     question->timeline = &place->timelines[number];
     question->launch = launch;
     question->now_ns = launch->now_ns + question->timeline->behind_ns;
-    question->least_ns = tsr_later(question->now_ns, launch->after_ns[number]);
+    double after_ns = launch->after_ns[number], end_ns = question->timeline->end_ns; /* which may have been corrected since */
+    question->least_ns = tsr_later(question->now_ns, after_ns < end_ns ? after_ns : end_ns);
     question->constants = number == TSR_PLACE_ACTUAL;
     question->last = last ? last->gpu[number] : place->options.home;
     question->count = 0;
@@ -66,7 +81,7 @@ static void ask(struct tsr_question *question, struct tsr_place *place, const st
         double shared_ns =
             writer && launch->shared >> writer->gpu[number] & 1 ? question->timeline->free_ns[writer->gpu[number]] : 0;
         question->reads[question->count++] = (struct tsr_question_read){
-            .done_ns = writer ? tsr_later(writer->finish_ns[number], shared_ns) : 0,
+            .done_ns = writer ? tsr_later(done_ns(place, writer, number), shared_ns) : 0,
             .bytes = part->bytes,
             .holders = number == TSR_PLACE_ACTUAL ? part->holders : writer->holders[number],
             .gpu = writer ? writer->gpu[number] : (uint32_t)__builtin_ctz(part->holders | 1u << (TSR_GPUS - 1)),
@@ -240,6 +255,14 @@ static void weigh(struct tsr_place *place)
         place->slowness[gpu] = tsr_are_alike(place, gpu, home) ? 1 : place->work_ns[gpu] / place->work_ns[home];
 }
 
+static bool waits_for_others(const struct tsr_place_launch *launch, struct tsr_place_known *const known[], uint32_t gpu)
+{
+    bool waits = launch->constants[gpu];
+    for (uint32_t i = 0; i < launch->part_count; i++)
+        waits |= known[i] && known[i]->gpu[TSR_PLACE_ACTUAL] != gpu;
+    return waits;
+}
+
 struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
                                        struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket)
 {
@@ -263,7 +286,10 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     if (place->launches % WEIGHED_EVERY == 0)
         weigh(place);
     place->given_ns += launch->ns[gpu];
+    place->given_busy_ns += launch->ns[gpu] / place->pace;
     place->given_away |= gpu != home;
+    place->sights[gpu].waits |= waits_for_others(launch, known, gpu);
+    choice->own.busy_ns = place->busy_ns[gpu] += launch->ns[gpu] / place->pace;
     tsr_chain_take(place, launch, &readers, &choice->own);
     place->decided[gpu]++;
     choice->own.ticket = ticket;
@@ -280,12 +306,6 @@ void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *l
     *link_ns = tsr_later(*link_ns, launch->now_ns) + constants_ns(place, launch, gpu);
     place->version++;
     pay(place, launch, gpu);
-}
-
-/* Its end, as is known now: what was seen since its choice moved it as well. */
-static double expected_ns(const struct tsr_place *place, const struct tsr_place_known *known)
-{
-    return known->finish_ns[TSR_PLACE_ACTUAL] + place->shift_ns[known->gpu[TSR_PLACE_ACTUAL]] - known->shift_ns;
 }
 
 double tsr_place_finish(const struct tsr_place *place, uint64_t ticket)
@@ -306,24 +326,91 @@ void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)
     known->shift_ns = place->shift_ns[gpu] += error_ns;
     struct tsr_place_timeline *timeline = &place->timelines[TSR_PLACE_ACTUAL];
     timeline->free_ns[gpu] = tsr_later(timeline->free_ns[gpu] + error_ns, at_ns);
+    for (uint32_t from = 0; from < place->options.gpus && error_ns < 0; from++) /* what was to be copied for it is there, too */
+        timeline->link_ns[gpu][from] += error_ns;
     timeline->end_ns = 0;
     for (uint32_t each = 0; each < place->options.gpus; each++)
         timeline->end_ns = tsr_later(timeline->end_ns, timeline->free_ns[each]);
 }
 
-/* Of all that was given since the last time. */
-static void learn_pace(struct tsr_place *place, const struct tsr_place_known *last, double at_ns)
+/* Work that was measured to take so long has taken that long. */
+static void learn_pace(struct tsr_place *place, double measured_ns, double real_ns)
 {
-    uint32_t home = place->options.home;
-    double error_ns = at_ns - expected_ns(place, last);
-    bool at_home = !place->given_away && last->gpu[TSR_PLACE_ACTUAL] == home;
-    if (place->given_ns > LEAST_GIVEN_NS &&
-        (at_home || error_ns < -SURE * place->given_ns)) { /* elsewhere it may have waited */
-        place->pace *= 1 + PACE_WEIGHT * tsr_later(error_ns / place->given_ns, -0.5);
-        place->pace = place->pace < 1 / SLOWEST ? 1 / SLOWEST : place->pace > SLOWEST ? SLOWEST : place->pace;
+    double expected = measured_ns * place->pace, least = expected * (1 - PACE_STEP), most = expected * (1 + PACE_STEP);
+    place->measured_ns += measured_ns;
+    place->real_ns += real_ns < least ? least : real_ns > most ? most : real_ns;
+    if (place->measured_ns > PACE_MEMORY_NS) {
+        place->real_ns *= PACE_MEMORY_NS / place->measured_ns;
+        place->measured_ns = PACE_MEMORY_NS;
     }
-    place->given_ns = 0;
+    double pace = place->real_ns / place->measured_ns;
+    place->pace = pace < 1 / SLOWEST ? 1 / SLOWEST : pace > SLOWEST ? SLOWEST : pace;
+}
+
+/* Of all that was given since the last time: where none of it had to wait for another GPU. */
+static void learn_from_wait(struct tsr_place *place, const struct tsr_place_known *last, double at_ns)
+{
+    bool at_home = !place->given_away && last->gpu[TSR_PLACE_ACTUAL] == place->options.home;
+    double late_ns = at_ns - expected_ns(place, last);
+    if (at_home && place->given_ns > LEAST_GIVEN_NS &&
+        late_ns < PACE_STEP * place->given_ns) /* who is later, waited for something else */
+        learn_pace(place, place->given_busy_ns, place->given_ns + late_ns);
+    place->given_ns = place->given_busy_ns = 0;
     place->given_away = false;
+}
+
+/* Its GPU's work between two launches took no longer than from one to the other, whatever it waited for; and no less if it did not. */
+static void learn_from_sight(struct tsr_place *place, const struct tsr_place_known *known, double since_ns, double at_ns,
+                             bool busy)
+{
+    struct tsr_place_sight *sight = &place->sights[known->gpu[TSR_PLACE_ACTUAL]];
+    double work_ns = known->busy_ns - sight->busy_ns, expected = work_ns * place->pace;
+    double most_ns = at_ns - sight->since_ns, least_ns = since_ns - sight->at_ns;
+    sight->waits |= !busy;
+    if (sight->at_ns > 0 && expected < SIGHT_NS)
+        return;
+    if (sight->at_ns > 0 && (expected > most_ns || (expected < least_ns && !sight->waits)))
+        learn_pace(place, work_ns, expected > most_ns ? most_ns : least_ns);
+    *sight = (struct tsr_place_sight){known->busy_ns, since_ns, at_ns, !busy};
+}
+
+void tsr_place_seen(struct tsr_place *place, uint64_t ticket, double since_ns, double at_ns, bool busy)
+{
+    const struct tsr_place_known *known = find(place, ticket);
+    if (!known)
+        return;
+    double expected = expected_ns(place, known);
+    learn_from_sight(place, known, since_ns, at_ns, busy);
+    if (expected > at_ns || expected < since_ns)
+        tsr_place_ended(place, ticket, expected > at_ns ? at_ns : since_ns);
+}
+
+void tsr_place_open(struct tsr_place *place, uint64_t ticket, double at_ns)
+{
+    const struct tsr_place_known *known = find(place, ticket);
+    if (known && expected_ns(place, known) < at_ns)
+        tsr_place_ended(place, ticket, at_ns);
+}
+
+void tsr_place_unseen(struct tsr_place *place, uint32_t gpu)
+{
+    place->sights[gpu].at_ns = 0;
+}
+
+void tsr_place_idle(struct tsr_place *place, double at_ns)
+{
+    struct tsr_place_timeline *timeline = &place->timelines[TSR_PLACE_ACTUAL];
+    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++) {
+        double early_ns = timeline->free_ns[gpu] - at_ns;
+        if (early_ns <= 0)
+            continue;
+        place->shift_ns[gpu] -= early_ns;
+        timeline->free_ns[gpu] = at_ns;
+        for (uint32_t from = 0; from < place->options.gpus; from++)
+            timeline->link_ns[gpu][from] -= early_ns;
+        timeline->end_ns = at_ns;
+        place->version++;
+    }
 }
 
 void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)
@@ -338,7 +425,7 @@ void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns,
     place->single_behind_ns = tsr_later(began_ns + place->single_behind_ns, known->single_ns) - ended_ns;
     if (ended_ns - began_ns < HELD_UP_NS && expected_ns(place, known) <= ended_ns)
         return;
-    learn_pace(place, known, ended_ns);
+    learn_from_wait(place, known, ended_ns);
     tsr_place_ended(place, ticket, ended_ns);
 }
 

@@ -30,6 +30,13 @@ static void extend(struct tsr_point *point, const struct tsr_point *by)
     raise_to(point->ns, by->ns);
 }
 
+/* What was expected then may have been too much. */
+static void limit(struct tsr_point *point, double end_ns)
+{
+    if (point->ns[TSR_PLACE_ACTUAL] > end_ns)
+        point->ns[TSR_PLACE_ACTUAL] = end_ns;
+}
+
 void tsr_stream_points_join(struct tsr_point_stream *stream, uint32_t joins)
 {
     if (stream->joins != joins)
@@ -38,12 +45,14 @@ void tsr_stream_points_join(struct tsr_point_stream *stream, uint32_t joins)
 }
 
 void tsr_stream_points_give(struct tsr_points *points, CUstream handle, uint64_t ticket,
-                            const double finish_ns[TSR_PLACE_TIMELINES])
+                            const double finish_ns[TSR_PLACE_TIMELINES], double end_ns)
 {
     struct tsr_point_stream *stream = tsr_stream_points_at(points, handle);
     struct tsr_point own = {.latest = ticket};
     memcpy(own.ns, finish_ns, sizeof own.ns);
     stream->last = ticket;
+    limit(&stream->given, end_ns);
+    limit(&points->all.given, end_ns);
     extend(&stream->given, &own);
     extend(&points->all.given, &own);
 }

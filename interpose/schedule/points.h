@@ -46,9 +46,9 @@ struct tsr_point_stream *tsr_stream_points_at(struct tsr_points *points, CUstrea
 /* What comes before the stream's next launch. joins: of its strands so far; a new one comes after all that the stream was given. */
 void tsr_stream_points_join(struct tsr_point_stream *stream, uint32_t joins);
 
-/* A launch was given to the stream: its ticket, and its end by timeline. */
+/* A launch was given to the stream: its ticket, and its end by timeline. end_ns: as is known now, of all work there is. */
 void tsr_stream_points_give(struct tsr_points *points, CUstream handle, uint64_t ticket,
-                            const double finish_ns[TSR_PLACE_TIMELINES]);
+                            const double finish_ns[TSR_PLACE_TIMELINES], double end_ns);
 
 /* All that the stream was given, and those for which it waits; NULL: all there is. */
 struct tsr_point tsr_stream_points_of(struct tsr_points *points, CUstream handle);

@@ -106,6 +106,15 @@ static CUresult examine(struct tsr_launch *launch, const struct tsr_decision *de
     return result;
 }
 
+/* So that others can come after it, and not after what its GPU is given next. */
+static CUresult mark(const struct tsr_order_hold *hold, const struct tsr_lane_client *lane, uint64_t ticket)
+{
+    CUresult result = tsr_copies_mark(hold, lane);
+    if (result == CUDA_SUCCESS && hold->stream)
+        tsr_automatic_marked(lane, ticket, hold->stream);
+    return result;
+}
+
 /* Pulls alone, where nothing is launched: a record without a kind. */
 static inline __attribute__((always_inline)) CUresult post_found(const struct tsr_stream_found *place,
                                                                  const struct tsr_launch *launch, struct tsr_lane_client *lane,
@@ -123,7 +132,7 @@ static inline __attribute__((always_inline)) CUresult post_found(const struct ts
     if (result == CUDA_SUCCESS && record->kind != TSR_LANE_SKIP)
         result = tsr_lane_append(lane, record, launch->gathered->values);
     if (result == CUDA_SUCCESS && launch->automatic && tsr_automatic_marks(lane))
-        result = tsr_copies_mark(&hold, lane);
+        result = mark(&hold, lane, launch->ticket);
     tsr_order_leave(&hold); /* gives back the stream's lock */
     tsr_lane_wake(lane);
     return result;
@@ -496,7 +505,7 @@ void tsr_redirect_launched(struct tsr_launch *launch)
 {
     tsr_automatic_ends(launch->stream);
     if (tsr_copies_matter() && tsr_automatic_marks(NULL))
-        tsr_copies_mark(&launch->hold, NULL); /* an error is the next call's */
+        mark(&launch->hold, NULL, launch->ticket); /* an error is the next call's */
 }
 
 /* A function whose handle the shim has not seen. The driver has just launched it, and so knows it. */

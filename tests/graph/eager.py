@@ -43,8 +43,9 @@ class Launches:
             given = [self.launch(name, us, given, size)]
         return given[0]
 
-    def memset(self) -> None:
-        self.launch("set", 4.5, [], 8)
+    def memset(self) -> Span:
+        """Of a product's semaphores."""
+        return self.launch("set", 4.5, [], 8)
 
 
 def size_of(span: Span) -> int:
@@ -89,9 +90,8 @@ def modulated(to: Launches, side: Side, tokens: Span, parts: Span, number: int) 
 
 
 def product(to: Launches, side: Side, name: str, us: float, of: Span, size: int, layer: int) -> Span:
-    if side.sets:
-        to.memset()
-    return to.launch(name, us, [of, to.weight(layer, side.name, name)], size)
+    given = [of, to.weight(layer, side.name, name), *([to.memset()] if side.sets else [])]
+    return to.launch(name, us, given, size)
 
 
 def added(to: Launches, side: Side, tokens: Span, more: Span, gate: Span) -> Span:
@@ -130,8 +130,7 @@ def branch(to: Launches, latent: Span, times: Span, layers: int) -> Span:
             ready = modulated(to, side, tokens[number], parts[number], 0)
             joint.append(product(to, side, "qkv", side.qkv, ready, 3 * size_of(ready), layer))
         joint = [to.launch("cat", us, [each], size_of(each)) for us, each in zip((231.0, 14.6), joint, strict=True)]
-        to.memset()
-        attended = to.launch("attend", 1106.1, joint, IMAGE + TEXT)
+        attended = to.launch("attend", 1106.1, [*joint, to.memset()], IMAGE + TEXT)
         for number, side in enumerate(SIDES):
             if number and layer == layers - 1:
                 break
@@ -179,12 +178,9 @@ def llama_layer(to: Launches, tokens: Span, cosine: Span, sine: Span, layer: int
     )
     query, key = turned(to, query, cosine, sine, 1), turned(to, key, cosine, sine, 0.4)
     heads = [query, *(to.launch("repeat", 20, [each], TOKENS) for each in (key, value))]
-    to.memset()
-    attended = to.chain([("attend", 180), ("transpose", 20)], heads, TOKENS)
-    to.memset()
-    tokens = to.launch(
-        "add", 20, [tokens, to.launch("product", 159, [attended, to.weight(layer, "o")], TOKENS)], TOKENS
-    )
+    attended = to.chain([("attend", 180), ("transpose", 20)], [*heads, to.memset()], TOKENS)
+    more = to.launch("product", 159, [attended, to.weight(layer, "o"), to.memset()], TOKENS)
+    tokens = to.launch("add", 20, [tokens, more], TOKENS)
     ready = normed(to, tokens, layer, "after")
     gate = to.chain([("product", 280), ("silu", 46)], [ready, to.weight(layer, "gate")], WIDE)
     wide = to.launch("multiply", 60, [gate, to.launch("product", 280, [ready, to.weight(layer, "up")], WIDE)], WIDE)

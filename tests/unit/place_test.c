@@ -551,6 +551,133 @@ TEST(a_full_queue_at_home_holds_up_only_who_fills_it)
     CHECK(place.single_behind_ns == 0);
 }
 
+/* ---- what is seen of GPUs ---- */
+
+#define BRANCH 400u /* launches */
+#define LOOK_EVERY 8u
+#define MARK_EVERY 5u
+
+/* Two GPUs on which launches really take 100 us; of each GPU those that are marked, and not yet seen to have ended. */
+struct real {
+    double now_ns, looked_ns, free_ns[2], done_ns[65536];
+    uint64_t marks[2][65536];
+    uint32_t first[2], end[2];
+};
+
+static void look(struct real *real)
+{
+    for (uint32_t gpu = 0; gpu < 2; gpu++) {
+        uint64_t last = 0;
+        while (real->first[gpu] < real->end[gpu] && real->done_ns[real->marks[gpu][real->first[gpu]]] <= real->now_ns)
+            last = real->marks[gpu][real->first[gpu]++];
+        if (last)
+            tsr_place_seen(&place, last, real->looked_ns, real->now_ns, real->first[gpu] < real->end[gpu]);
+        if (real->first[gpu] < real->end[gpu])
+            tsr_place_open(&place, real->marks[gpu][real->first[gpu]], real->now_ns);
+    }
+    real->looked_ns = real->now_ns;
+}
+
+/* A chain of launches, the first of which reads what `reads` wrote. Returns the last one. */
+static uint64_t give_branch(struct real *real, uint64_t like, uint64_t reads, double wrong)
+{
+    for (unsigned i = 0; i < BRANCH; i++) {
+        struct tsr_place_launch launch = made(real->now_ns, 100 * US * wrong * place.pace);
+        launch.like = like + (i > 0);
+        launch.last = tickets;
+        if (reads)
+            add_part(&launch, reads, MB, 1);
+        for (uint32_t p = 0; p < launch.part_count; p++) {
+            uint64_t writer = launch.parts[p].writer;
+            launch.parts[p].holders = 1u << place.known[writer % TSR_PLACE_KNOWN].gpu[TSR_PLACE_ACTUAL];
+        }
+        uint32_t gpu = go(&launch, NULL).gpu;
+        double start_ns = tsr_later(real->now_ns, real->free_ns[gpu]);
+        if (launch.part_count)
+            start_ns = tsr_later(start_ns, real->done_ns[reads] + (launch.parts[0].holders >> gpu & 1 ? 0 : 20 * US));
+        real->free_ns[gpu] = real->done_ns[tickets] = start_ns + 100 * US;
+        reads = tickets;
+        if (tickets % MARK_EVERY == 0)
+            real->marks[gpu][real->end[gpu]++] = tickets;
+        if (tickets % LOOK_EVERY == 0)
+            look(real);
+        real->now_ns = tsr_later(real->now_ns + 5 * US, tsr_later(real->free_ns[0], real->free_ns[1]) - 100 * MS);
+    }
+    return reads;
+}
+
+/* Steps of two branches, of which the second one's end begins the next step. All that was measured is wrong by the factor. Returns the gain. */
+static double run_wrong(double wrong)
+{
+    static struct real real;
+    memset(&real, 0, sizeof real);
+    start(2, NVLINK);
+    uint64_t last = 0;
+    for (unsigned step = 0; step < 60; step++) {
+        uint64_t first = give_branch(&real, 1, last, wrong);
+        last = give_branch(&real, 1001, last, wrong);
+        struct tsr_place_launch both = made(real.now_ns, 10 * US);
+        both.last = tickets;
+        add_part(&both, first, MB, 1u << place.known[first % TSR_PLACE_KNOWN].gpu[TSR_PLACE_ACTUAL]);
+        add_part(&both, last, MB, 1u << place.known[last % TSR_PLACE_KNOWN].gpu[TSR_PLACE_ACTUAL]);
+        uint32_t gpu = go(&both, NULL).gpu;
+        double start_ns = tsr_later(real.free_ns[gpu], tsr_later(real.done_ns[first], real.done_ns[last]) + 20 * US);
+        real.free_ns[gpu] = real.done_ns[tickets] = start_ns + 10 * US;
+        last = tickets;
+    }
+    double end_ns = tsr_later(real.free_ns[0], real.free_ns[1]), off_ns = tsr_place_end(&place) - end_ns;
+    CHECK(off_ns < 20 * MS && off_ns > -20 * MS);
+    return 60 * (2.0 * BRANCH * 100 + 10) * US / end_ns;
+}
+
+TEST(times_that_are_wrong_by_a_factor_cost_little)
+{
+    CHECK(run_wrong(1) > 1.9);
+    CHECK(place.pace > 0.9 && place.pace < 1.1);
+    CHECK(run_wrong(3) > 1.9);
+    CHECK(place.pace < 1.15 / 3);
+    CHECK(run_wrong(0.5) > 1.9);
+}
+
+TEST(what_was_seen_to_have_ended_moves_the_clock)
+{
+    start(2, NVLINK);
+    struct tsr_place_launch launch = made(0, 10 * MS);
+    launch.allowed = 1u;
+    go(&launch, NULL);
+    CHECK(tsr_place_end(&place) == 10 * MS);
+    tsr_place_seen(&place, 1, 3 * MS, 4 * MS, false); /* between the two */
+    CHECK(tsr_place_end(&place) == 4 * MS);
+    go(&launch, NULL);
+    tsr_place_open(&place, 2, 12 * MS); /* it should have ended at 14 */
+    CHECK(tsr_place_end(&place) == 14 * MS);
+    tsr_place_open(&place, 2, 15 * MS);
+    CHECK(tsr_place_end(&place) == 15 * MS);
+    tsr_place_seen(&place, 2, 16 * MS, 17 * MS, false);
+    CHECK(tsr_place_end(&place) == 16 * MS);
+}
+
+TEST(where_all_has_ended_no_clock_is_ahead)
+{
+    start(2, NVLINK);
+    struct tsr_place_launch launch = made(0, 10 * MS);
+    launch.allowed = 1u;
+    go(&launch, NULL);
+    launch.allowed = 2u;
+    go(&launch, NULL);
+    tsr_place_idle(&place, 6 * MS);
+    CHECK(tsr_place_end(&place) == 6 * MS && tsr_place_finish(&place, 1) == 6 * MS && tsr_place_finish(&place, 2) == 6 * MS);
+}
+
+TEST(work_that_waited_for_something_else_says_nothing_of_the_pace)
+{
+    start(2, NVLINK);
+    struct tsr_place_launch launch = {.ns = {20 * MS, 20 * MS}, .allowed = 1u};
+    go(&launch, NULL);
+    tsr_place_waited(&place, 1, 0, 300 * MS); /* code was loaded */
+    CHECK(place.pace == 1);
+}
+
 /* ---- the guard ---- */
 
 static struct tsr_guard guard;

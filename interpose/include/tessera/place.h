@@ -22,7 +22,9 @@
  * launch that stays home although it would run elsewhere under the strategy that is followed. So all copying of constants together takes no longer
  * than the work that not having them has kept home. They are fetched in the background of such launches, or pulled by the first that can pay.
  *
- * Measured times are a little too long, as what measures takes time itself. How much, shows where the host waits for work that all ran at home.
+ * Measured times may all be wrong by the same factor, the *pace*: what measures takes time itself, and the first samples of a program fall into the time in which
+ * code is loaded. How wrong they are, shows where the host waits for work that all ran at home; and where launches are seen to have ended (tsr_place_seen): no GPU
+ * has done more in a time than fits into it, nor less if it waited for nothing. So the clocks never run far from what really happens.
  *
  * Times are nanoseconds from any one origin. Not for several threads at a time.
  */
@@ -97,6 +99,7 @@ struct tsr_place_launch {
 struct tsr_place_known {
     uint64_t ticket;
     double finish_ns[3], single_ns, shift_ns;
+    double busy_ns; /* what its GPU was given until then, by measured times, with it */
     uint16_t holders[3];
     uint8_t gpu[3];
     bool was_read, was_shared; /* by any launch; by one of an older chain */
@@ -140,6 +143,12 @@ struct tsr_place_answer {
     uint64_t pulled;  /* bytes that it has to copy, constants too */
 };
 
+/* A launch of a GPU that was seen to have ended: what the GPU had been given until then, and between when it did. at_ns 0: none. */
+struct tsr_place_sight {
+    double busy_ns, since_ns, at_ns;
+    bool waits; /* the GPU may have waited for something since */
+};
+
 struct tsr_place_timeline {
     double free_ns[16], end_ns; /* when each GPU has done what it was given, and when all have */
     double link_ns[16][16];     /* when each link has: to, from */
@@ -156,9 +165,12 @@ struct tsr_place {
     double credit_ns[16];               /* for copying constants */
     double work_ns[16], lately_ns[16];  /* launches' times on each GPU, the earlier the less; those that are not yet in them */
     double slowness[16];                /* of each GPU, of home's, by these; 1: they are alike */
-    double pace;                        /* real over measured time of work, as seen where all of it ran at home */
-    double given_ns;                    /* to GPUs since then; by measured times */
+    double pace;                        /* real over measured time of work: */
+    double real_ns, measured_ns;        /* of the last from which it was learnt */
+    double given_ns, given_busy_ns;     /* to GPUs since the host waited; and by measured times */
     bool given_away;                    /* some of it not to home */
+    double busy_ns[16];                 /* each GPU's measured time of all that it was given */
+    struct tsr_place_sight sights[16];  /* by GPU */
     uint32_t strategy, launches, ahead; /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
     uint64_t version;                   /* counts what changes the clocks of what really happens */
@@ -206,6 +218,14 @@ TSR_PLACE_API struct tsr_place_answer tsr_place_take(struct tsr_place *place, co
 TSR_PLACE_API void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu);
 /* A launch was seen to end. */
 TSR_PLACE_API void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
+/* It was seen not to have ended at since_ns, and to have ended at at_ns. Of a GPU that runs only this launch's stream. busy: which has not done all that it was given. */
+TSR_PLACE_API void tsr_place_seen(struct tsr_place *place, uint64_t ticket, double since_ns, double at_ns, bool busy);
+/* It was seen not to have ended. */
+TSR_PLACE_API void tsr_place_open(struct tsr_place *place, uint64_t ticket, double at_ns);
+/* All that was given to all GPUs has ended. */
+TSR_PLACE_API void tsr_place_idle(struct tsr_place *place, double at_ns);
+/* What is seen of this GPU from now on has nothing to do with what was seen before. */
+TSR_PLACE_API void tsr_place_unseen(struct tsr_place *place, uint32_t gpu);
 /* The host began to wait for a launch, and went on. If it was not held up, that shows only that the launch ended no later. */
 TSR_PLACE_API void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
 /*
