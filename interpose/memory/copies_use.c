@@ -39,6 +39,7 @@ struct inquiry {
     bool changes;               /* the use changes a directory */
     bool shared_reads;          /* it reads memory without a directory, which other strands of its stream may use as well; */
     bool shared_writes;         /* it writes such memory */
+    bool many_leave_gaps;       /* several of its touches */
     bool exposed;               /* the host can see what it writes, or change what it reads */
     uint32_t ties;              /* bit n: it needs a tie to strand n */
     uint64_t tied[TSR_STRANDS]; /* by strand: up to which number */
@@ -225,6 +226,7 @@ static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry,
                           .repeats = inquiry->use->proof != NULL,
                           .stride = touch->stride,
                           .width = touch->width,
+                          .others_leave_gaps = inquiry->many_leave_gaps,
                           .broadcast = inquiry->broadcast.copies ? &inquiry->broadcast : NULL};
     if (inquiry->survey_of && inquiry->survey_of->in_pool)
         tsr_copies_survey_mapped(touch->first, touch->end, inquiry->survey_of, inquiry->survey);
@@ -409,12 +411,21 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
     }
 }
 
+static bool many_leave_gaps(const struct tsr_copies_use *use)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < use->count; i++)
+        count += use->touches[i].stride != 0;
+    return count > 1;
+}
+
 /* False: no memory. */
 static bool begin_locked(struct inquiry *inquiry, const struct tsr_copies_use *use, const struct tsr_order_hold *hold,
                          uint32_t slot)
 {
     tsr_copies_uses++;
-    *inquiry = (struct inquiry){.use = use, .hold = hold, .slot = slot, .result = tsr_copies_failed};
+    *inquiry = (struct inquiry){
+        .use = use, .hold = hold, .slot = slot, .many_leave_gaps = many_leave_gaps(use), .result = tsr_copies_failed};
     return tsr_asker_init_locked(&inquiry->waits.asker, tsr_stream_named(use->stream, use->per_thread), use->lane);
 }
 

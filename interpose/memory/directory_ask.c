@@ -133,7 +133,7 @@ static void pull_parts(struct tsr_pull *open, const struct tsr_cell *cell, uint6
     }
 }
 
-/* A use that makes its rows a part of their own comes after the gaps' writers, too: other rows of the same launch may have the gaps pulled. */
+/* Where a use makes its rows a part of their own, other rows of the same work may have the gaps pulled afterwards, as which they count here. */
 static void ask_cell(const struct tsr_cell *cell, uint64_t first, uint64_t end, const struct tsr_use *use,
                      struct tsr_pull *open, const struct tsr_directory_listener *listener)
 {
@@ -144,7 +144,8 @@ static void ask_cell(const struct tsr_cell *cell, uint64_t first, uint64_t end, 
     report_wait(listener, cell->arrivals[copy]);
     for (unsigned i = 0; i < tsr_cell_part_count(cell); i++) {
         const struct tsr_part *part = &cell->parts[i];
-        if (lacking >> i & 1 || plan.layers || (plan.parts >> i & 1 && must_follow_writers(part, use)))
+        if (lacking >> i & 1 || (plan.layers && use->others_leave_gaps) ||
+            (plan.parts >> i & 1 && must_follow_writers(part, use)))
             report_writers(listener, part);
     }
     if (lacking || use->writes)

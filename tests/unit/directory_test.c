@@ -406,6 +406,29 @@ TEST(what_is_overwritten_is_not_pulled_nor_are_gaps_until_they_are_read)
     tsr_directory_fini(&directory);
 }
 
+/* As one that begins to overwrite rows of what the other copy holds. */
+TEST(who_overwrites_rows_comes_after_the_gaps_writers_only_if_they_may_be_pulled)
+{
+    for (int others = 0; others < 2; others++) {
+        struct tsr_directory directory;
+        REQUIRE(tsr_directory_start(&directory, 10 * TSR_DIRECTORY_LEAST_ROW, 3));
+        use(&directory, (struct tsr_use){.end = directory.bytes, .ticket = 5, .copy = 1, .writes = true});
+        struct heard heard = use(&directory, (struct tsr_use){.end = directory.bytes,
+                                                              .ticket = 6,
+                                                              .copy = 0,
+                                                              .writes = true,
+                                                              .stride = 2 * TSR_DIRECTORY_LEAST_ROW,
+                                                              .width = TSR_DIRECTORY_LEAST_ROW,
+                                                              .others_leave_gaps = others});
+        CHECK_EQ(heard.pulls, 0);
+        CHECK_EQ(heard.tickets, others ? 5 : 0);
+        heard = use(&directory, (struct tsr_use){.end = directory.bytes, .ticket = 7, .copy = 0, .pulls = true});
+        CHECK_EQ(heard.pulls, 1);
+        CHECK_EQ(heard.tickets & 5, 5);
+        tsr_directory_fini(&directory);
+    }
+}
+
 TEST(reading_again_adds_no_cells)
 {
     struct tsr_directory directory;
