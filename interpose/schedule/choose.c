@@ -8,7 +8,6 @@
 #define ROUND_TRIP 2.0      /* a copy, and one back */
 #define TEAR_LEADS 0.2      /* of a lead: work of a short chain that is worth two GPUs waiting for each other, of which clocks know less than of each */
 #define TEAR_BYTES 32.0   /* of a short chain's results, on their return trip: what they gain is little */
-#define LITTLE_BYTES 65536u /* that are copied in no time */
 #define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
 #define CHAIN_LEAD 0.25   /* of the work of chains that nobody joins, if that is less than the lead, between GPUs that are not alike */
 #define ALIKE 1.25 /* as many times as long take the same launches */
@@ -279,14 +278,6 @@ static bool others_lose(const struct contest *contest, const struct tsr_question
     return contest->best != TSR_GPUS && arrival_ns(question, gpu) + question->shortest_ns >= contest->score;
 }
 
-/* Whoever reads the short chain's results runs there, as far as is known; what it reads itself is little, and no more than these. */
-static bool ends_where_the_last_was(const struct tsr_question *question)
-{
-    uint64_t missing = missing_on(question, question->last);
-    bool is_little = missing && missing <= LITTLE_BYTES && (double)missing <= (double)question->history->bytes;
-    return question->history->returns || is_little;
-}
-
 /* The GPU where it belongs, one of those that are worth a look. Of these and of the others only those are left for which it may leave that one. */
 static uint32_t belongs_on(const struct tsr_question *question, uint32_t *gpus, uint32_t *others)
 {
@@ -295,7 +286,7 @@ static uint32_t belongs_on(const struct tsr_question *question, uint32_t *gpus, 
     uint32_t own = own_of(question, *gpus);
     if (!is_short(question))
         return own;
-    if (*gpus >> question->last & 1 && ends_where_the_last_was(question))
+    if (question->history->returns && *gpus >> question->last & 1)
         own = question->last;
     *gpus = worth_leaving(question, *gpus, own);
     *others &= worth_leaving(question, *others, own);

@@ -50,3 +50,11 @@ def test_what_is_between_rows_is_pulled_by_who_reads_it(case: str, link: str, na
     assert ran.report["launches"]["by_device"]["1"] == launches.count("one_")
     pulled = {"0": home, "1": one}
     assert ran.report["memory_copies"]["pulled_bytes"] == {gpu: count for gpu, count in pulled.items() if count}
+
+
+def test_who_overwrites_rows_comes_after_nobody(native_build: Path, place: Path) -> None:
+    """Under data order: what was there before is nothing to it, also what others wrote between its rows."""
+    launches = "home_fill one_upper one_lower one_read home_fill one_upper one_lower one_read"
+    ran = guest(native_build / "native", place, "copies", "order: data\n" + RULES, [str(GUEST), *launches.split()])
+    assert int(ran.output) == expected(launches.split())
+    assert ran.report["memory_copies"]["ties"] == 0

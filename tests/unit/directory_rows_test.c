@@ -219,6 +219,11 @@ static void begin_launch(struct model *model, struct tsr_use *uses, unsigned cou
             draw_bytes(model, &uses[i]);
         }
     }
+    unsigned with_gaps = 0;
+    for (unsigned i = 0; i < count; i++)
+        with_gaps += uses[i].stride != 0;
+    for (unsigned i = 0; i < count; i++)
+        uses[i].others_leave_gaps = with_gaps > 1;
     memset(model->clock, 0, sizeof model->clock);
     uint64_t last = 0; /* the queue's */
     for (uint64_t number = model->numbers - 1; number && !last; number--)
