@@ -86,7 +86,7 @@ struct tsr_use {
     bool repeats;    /* as above */
     /* Of a use that overwrites (writes, does not pull): only `width` bytes at every multiple of `stride` from `first`; stride 0: all. */
     uint64_t stride, width;
-    bool others_leave_gaps; /* other uses by the same work, too: bytes between this one's rows may be pulled for it */
+    bool others_leave_gaps; /* other uses by the same work do: what is between this one's rows may be pulled for them */
     const struct tsr_broadcast *broadcast; /* of a use that overwrites all bytes; NULL: it changes its own copy alone */
 };
 

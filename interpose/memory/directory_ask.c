@@ -133,7 +133,7 @@ static void pull_parts(struct tsr_pull *open, const struct tsr_cell *cell, uint6
     }
 }
 
-/* Where a use makes its rows a part of their own, other rows of the same work may have the gaps pulled afterwards, as which they count here. */
+/* A use that makes its rows a part of their own comes after the gaps' writers, too, if other rows of the same work may have the gaps pulled. */
 static void ask_cell(const struct tsr_cell *cell, uint64_t first, uint64_t end, const struct tsr_use *use,
                      struct tsr_pull *open, const struct tsr_directory_listener *listener)
 {

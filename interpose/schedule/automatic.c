@@ -360,8 +360,8 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
 void tsr_automatic_marked(const struct tsr_lane_client *lane, uint64_t ticket, const struct tsr_stream *stream)
 {
     uint32_t gpu = tsr_lane_rank(lane);
-    uint64_t number = ticket & ((UINT64_C(1) << TSR_TICKET_SHIFT) - 1), value = tsr_strands_marked(stream, gpu, number);
-    if (!value || tsr_host_time_is_virtual())
+    uint64_t value = tsr_host_time_is_virtual() ? 0 : tsr_strands_marked(stream, gpu, ticket & TSR_TICKET_LATEST);
+    if (!value)
         return;
     pthread_mutex_lock(&lock);
     const struct tsr_progress_mark mark = {.ticket = ticket, .value = value, .given_ns = asked.now_ns, .slot = stream->slot};

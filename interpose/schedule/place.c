@@ -314,23 +314,29 @@ double tsr_place_finish(const struct tsr_place *place, uint64_t ticket)
     return known ? expected_ns(place, known) : 0;
 }
 
+/* What the GPU was given ends so much later, or earlier, and not before least_ns. */
+static void shift_clock(struct tsr_place *place, uint32_t gpu, double by_ns, double least_ns)
+{
+    struct tsr_place_timeline *timeline = &place->timelines[TSR_PLACE_ACTUAL];
+    place->version++;
+    place->shift_ns[gpu] += by_ns;
+    timeline->free_ns[gpu] = tsr_later(timeline->free_ns[gpu] + by_ns, least_ns);
+    for (uint32_t from = 0; from < place->options.gpus && by_ns < 0; from++) /* what was to be copied for it is there, too */
+        timeline->link_ns[gpu][from] += by_ns;
+    timeline->end_ns = 0;
+    for (uint32_t each = 0; each < place->options.gpus; each++)
+        timeline->end_ns = tsr_later(timeline->end_ns, timeline->free_ns[each]);
+}
+
 void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)
 {
     struct tsr_place_known *known = find(place, ticket);
     if (!known)
         return;
     uint32_t gpu = known->gpu[TSR_PLACE_ACTUAL];
-    double error_ns = at_ns - expected_ns(place, known);
+    shift_clock(place, gpu, at_ns - expected_ns(place, known), at_ns);
     known->finish_ns[TSR_PLACE_ACTUAL] = at_ns;
-    place->version++;
-    known->shift_ns = place->shift_ns[gpu] += error_ns;
-    struct tsr_place_timeline *timeline = &place->timelines[TSR_PLACE_ACTUAL];
-    timeline->free_ns[gpu] = tsr_later(timeline->free_ns[gpu] + error_ns, at_ns);
-    for (uint32_t from = 0; from < place->options.gpus && error_ns < 0; from++) /* what was to be copied for it is there, too */
-        timeline->link_ns[gpu][from] += error_ns;
-    timeline->end_ns = 0;
-    for (uint32_t each = 0; each < place->options.gpus; each++)
-        timeline->end_ns = tsr_later(timeline->end_ns, timeline->free_ns[each]);
+    known->shift_ns = place->shift_ns[gpu];
 }
 
 /* Work that was measured to take so long has taken that long. */
@@ -385,7 +391,7 @@ void tsr_place_seen(struct tsr_place *place, uint64_t ticket, double since_ns, d
         tsr_place_ended(place, ticket, expected > at_ns ? at_ns : since_ns);
 }
 
-void tsr_place_open(struct tsr_place *place, uint64_t ticket, double at_ns)
+void tsr_place_pending(struct tsr_place *place, uint64_t ticket, double at_ns)
 {
     const struct tsr_place_known *known = find(place, ticket);
     if (known && expected_ns(place, known) < at_ns)
@@ -399,18 +405,10 @@ void tsr_place_unseen(struct tsr_place *place, uint32_t gpu)
 
 void tsr_place_idle(struct tsr_place *place, double at_ns)
 {
-    struct tsr_place_timeline *timeline = &place->timelines[TSR_PLACE_ACTUAL];
-    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++) {
-        double early_ns = timeline->free_ns[gpu] - at_ns;
-        if (early_ns <= 0)
-            continue;
-        place->shift_ns[gpu] -= early_ns;
-        timeline->free_ns[gpu] = at_ns;
-        for (uint32_t from = 0; from < place->options.gpus; from++)
-            timeline->link_ns[gpu][from] -= early_ns;
-        timeline->end_ns = at_ns;
-        place->version++;
-    }
+    const double *free_ns = place->timelines[TSR_PLACE_ACTUAL].free_ns;
+    for (uint32_t gpu = 0; gpu < place->options.gpus; gpu++)
+        if (free_ns[gpu] > at_ns)
+            shift_clock(place, gpu, at_ns - free_ns[gpu], at_ns);
 }
 
 void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)

@@ -29,7 +29,7 @@ static void look_at(struct tsr_progress_gpu *of, uint32_t gpu, struct tsr_place 
     if (last)
         tsr_place_seen(place, last->ticket, last->given_ns > of->looked_ns ? last->given_ns : of->looked_ns, now_ns, is_busy);
     if (is_busy)
-        tsr_place_open(place, of->marks[of->first % TSR_PROGRESS_MARKS].ticket, now_ns);
+        tsr_place_pending(place, of->marks[of->first % TSR_PROGRESS_MARKS].ticket, now_ns);
     of->looked_ns = now_ns;
 }
 

@@ -573,7 +573,7 @@ static void look(struct real *real)
         if (last)
             tsr_place_seen(&place, last, real->looked_ns, real->now_ns, real->first[gpu] < real->end[gpu]);
         if (real->first[gpu] < real->end[gpu])
-            tsr_place_open(&place, real->marks[gpu][real->first[gpu]], real->now_ns);
+            tsr_place_pending(&place, real->marks[gpu][real->first[gpu]], real->now_ns);
     }
     real->looked_ns = real->now_ns;
 }
@@ -649,9 +649,9 @@ TEST(what_was_seen_to_have_ended_moves_the_clock)
     tsr_place_seen(&place, 1, 3 * MS, 4 * MS, false); /* between the two */
     CHECK(tsr_place_end(&place) == 4 * MS);
     go(&launch, NULL);
-    tsr_place_open(&place, 2, 12 * MS); /* it should have ended at 14 */
+    tsr_place_pending(&place, 2, 12 * MS); /* it should have ended at 14 */
     CHECK(tsr_place_end(&place) == 14 * MS);
-    tsr_place_open(&place, 2, 15 * MS);
+    tsr_place_pending(&place, 2, 15 * MS);
     CHECK(tsr_place_end(&place) == 15 * MS);
     tsr_place_seen(&place, 2, 16 * MS, 17 * MS, false);
     CHECK(tsr_place_end(&place) == 16 * MS);

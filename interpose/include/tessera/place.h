@@ -221,7 +221,7 @@ TSR_PLACE_API void tsr_place_ended(struct tsr_place *place, uint64_t ticket, dou
 /* It was seen not to have ended at since_ns, and to have ended at at_ns. Of a GPU that runs only this launch's stream. busy: which has not done all that it was given. */
 TSR_PLACE_API void tsr_place_seen(struct tsr_place *place, uint64_t ticket, double since_ns, double at_ns, bool busy);
 /* It was seen not to have ended. */
-TSR_PLACE_API void tsr_place_open(struct tsr_place *place, uint64_t ticket, double at_ns);
+TSR_PLACE_API void tsr_place_pending(struct tsr_place *place, uint64_t ticket, double at_ns);
 /* All that was given to all GPUs has ended. */
 TSR_PLACE_API void tsr_place_idle(struct tsr_place *place, double at_ns);
 /* What is seen of this GPU from now on has nothing to do with what was seen before. */
