@@ -8,6 +8,7 @@
 #define ROUND_TRIP 2.0      /* a copy, and one back */
 #define TEAR_LEADS 0.2      /* of a lead: work of a short chain that is worth two GPUs waiting for each other, of which clocks know less than of each */
 #define TEAR_BYTES 32.0   /* of a short chain's results, on their return trip: what they gain is little */
+#define LITTLE_BYTES 65536u /* that a short chain reads of other GPUs' makes: who reads its results is nearer */
 #define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
 #define CHAIN_LEAD 0.25   /* of the work of chains that nobody joins, if that is less than the lead, between GPUs that are not alike */
 #define ALIKE 1.25 /* as many times as long take the same launches */
@@ -286,7 +287,7 @@ static uint32_t belongs_on(const struct tsr_question *question, uint32_t *gpus, 
     uint32_t own = own_of(question, *gpus);
     if (!is_short(question))
         return own;
-    if (question->history->returns && *gpus >> question->last & 1)
+    if (*gpus >> question->last & 1 && (question->history->returns || missing_on(question, question->last) <= LITTLE_BYTES))
         own = question->last;
     *gpus = worth_leaving(question, *gpus, own);
     *others &= worth_leaving(question, *others, own);

@@ -323,9 +323,11 @@ static void shift_clock(struct tsr_place *place, uint32_t gpu, double by_ns, dou
     timeline->free_ns[gpu] = tsr_later(timeline->free_ns[gpu] + by_ns, least_ns);
     for (uint32_t from = 0; from < place->options.gpus && by_ns < 0; from++) /* what was to be copied for it is there, too */
         timeline->link_ns[gpu][from] += by_ns;
-    timeline->end_ns = 0;
+    double end_ns = 0;
     for (uint32_t each = 0; each < place->options.gpus; each++)
-        timeline->end_ns = tsr_later(timeline->end_ns, timeline->free_ns[each]);
+        end_ns = tsr_later(end_ns, timeline->free_ns[each]);
+    timeline->single_ns += end_ns - timeline->end_ns;
+    timeline->end_ns = end_ns;
 }
 
 void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)

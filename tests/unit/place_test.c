@@ -265,6 +265,34 @@ TEST(what_is_soon_waited_for_is_torn_off_once)
     CHECK_EQ(place.decided[1], 1);
 }
 
+/* Two chains side by side, and short ones that read what another GPU once made: each joins the chain that does not come right before it. */
+TEST(a_short_chain_that_reads_little_goes_where_its_reader_is)
+{
+    start_chains_on(2, 10000);
+    struct tsr_place_launch launch = made(0, 20 * US);
+    launch.allowed = 1u << 1;
+    go(&launch, NULL);
+    uint64_t made_away = tickets, main = 0, beside = 0, sides_away = 0;
+    held[made_away] = 1u << 1;
+    for (unsigned i = 0; i < 100; i++) {
+        for (unsigned step = 0; step < 10; step++)
+            main = run_on(STEP, 100 * US, main, 0);
+        launch = made(0, 10 * US);
+        launch.like = BESIDE;
+        launch.last = tickets;
+        launch.allowed = 1u << 0;
+        if (beside)
+            add_part(&launch, beside, result, 1u << 0);
+        go(&launch, NULL);
+        beside = tickets;
+        uint64_t side = run_on(SIDE, 10 * US, made_away, 0);
+        sides_away += i > 1 && held[side] & 1u << 1;
+        side = run_on(OF_BRANCH, 20 * US, side, 0);
+        main = run_on(STEP, 100 * US, main, side);
+    }
+    CHECK_EQ(sides_away, 0);
+}
+
 /* Chains that nobody joins. When all are done. */
 static double with_requests(unsigned times, unsigned length, double ns)
 {
@@ -655,6 +683,28 @@ TEST(what_was_seen_to_have_ended_moves_the_clock)
     CHECK(tsr_place_end(&place) == 15 * MS);
     tsr_place_seen(&place, 2, 16 * MS, 17 * MS, false);
     CHECK(tsr_place_end(&place) == 16 * MS);
+}
+
+/* Is done at home in time only in that nothing at home would be earlier than it seems: what was late was late for one GPU, too. */
+TEST(a_chain_whose_gpu_is_late_stays_together)
+{
+    start(2, NVLINK);
+    uint64_t last[2] = {0, 0};
+    for (unsigned i = 0; i < 300; i++)
+        for (uint32_t gpu = 0; gpu < 2; gpu++) {
+            struct tsr_place_launch launch = made(0, 100 * US);
+            launch.last = tickets;
+            launch.allowed = 1u << gpu;
+            if (last[gpu])
+                add_part(&launch, last[gpu], MB, 1u << gpu);
+            go(&launch, NULL);
+            last[gpu] = tickets;
+        }
+    tsr_place_ended(&place, last[1], 60 * MS);
+    struct tsr_place_launch next = made(0, 100 * US);
+    next.last = last[1];
+    add_part(&next, last[1], MB, 1u << 1);
+    CHECK_EQ(go(&next, NULL).gpu, 1);
 }
 
 TEST(where_all_has_ended_no_clock_is_ahead)
