@@ -13,6 +13,7 @@ from tests.libraries.model import TYPES, Gemm, Touched, tensor, vector
 from tests.libraries.stand_ins import READ, WRITE, Marks, Operands
 
 A, B, C, D, WORK, ALPHA = (0x7F0000000000 + i * 0x10000000 for i in range(6))
+PAGE_LOCKED = 0x1E0000001000  # where applications' page-locked memory begins (tessera/lane.h)
 HOST, DEVICE = ctypes.byref(ctypes.c_int(0)), ctypes.byref(ctypes.c_int(1))  # handles: their pointer modes
 SIZES = st.integers(1, 5)
 TYPE = st.sampled_from(sorted(TYPES))
@@ -220,12 +221,15 @@ def test_memory_of_the_library_is_read_and_written_by_its_launches(marks: Marks)
 
 @pytest.mark.full
 def test_memory_of_a_handle_is_its_own(marks: Marks) -> None:
-    """A workspace is scratch, a small piece is left as it was found; calls of other handles use neither."""
+    """A workspace is scratch, a small piece is left as it was found; calls of other handles use neither. Page-locked
+    memory of the host is nobody's data.
+    """
     got, gave = marks.marks.tessera_library_memory, marks.marks.tessera_library_memory_gone
     pool, small, handles = (WORK, 1 << 20), (D, 64), [ctypes.c_int(0), ctypes.c_int(0)]
+    locked = (PAGE_LOCKED, 4)
 
     def make() -> None:
-        for address, size in (pool, small):
+        for address, size in (pool, small, locked):
             got(ctypes.c_uint64(address), ctypes.c_uint64(size))
 
     marks.making = make
@@ -238,6 +242,7 @@ def test_memory_of_a_handle_is_its_own(marks: Marks) -> None:
     assert found.scratch == workspace
     assert semaphores < found.reads
     assert not semaphores & found.writes
+    assert PAGE_LOCKED not in found.reads | found.writes
     other = marks.call("cublasSscal_v2", ctypes.byref(handles[1]), 1, ALPHA, A, 1)
     assert not (workspace | semaphores) & (other.reads | other.writes)
     for address, _ in (pool, small):
