@@ -53,7 +53,7 @@ class Bench:
             ["callgrind_annotate", "--threshold=100", str(out)], text=True, capture_output=True, check=True
         )
         counted = re.findall(rf"^ *([\d,]+) .*\[.*/{re.escape(SHIM)}\]$", told.stdout, re.MULTILINE)
-        layers, _, requests = map(int, self.program[1:])
+        layers, _, requests, _ = map(int, self.program[1:])
         return sum(int(number.replace(",", "")) for number in counted) / (LAUNCHES * layers * requests)
 
 

@@ -1,8 +1,8 @@
 /*
  * What a launch costs the thread that makes it where GPUs are chosen for it, for requests like a Llama's: placed_trace LAYERS SETS
- * REQUESTS. Requests one after another in one stream: each a chain of 14 launches per layer with three to six pointers and two to five numbers,
+ * REQUESTS BETWEEN. Requests one after another in one stream: each a chain of 14 launches per layer with three to six pointers and two to five numbers,
  * over the layers' weights, which all share, and one of SETS sets of buffers, by turns. The first is waited for. Prints a line per
- * request after two of each set: nanoseconds of processor time of this thread per launch, then the median and the 99th percentile of its
+ * request after two of each set, between whose launches it uses BETWEEN KiB of its own, as a framework would: nanoseconds of processor time of this thread per launch, then the median and the 99th percentile of its
  * single launches, in nanoseconds by the clock.
  */
 #include <stdint.h>
@@ -127,6 +127,12 @@ static double clock_ns(clockid_t clock)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
+static __attribute__((noinline)) void use(uint8_t *memory, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64)
+        memory[i]++;
+}
+
 static int compare(const void *a, const void *b)
 {
     uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
@@ -135,7 +141,8 @@ static int compare(const void *a, const void *b)
 
 int main(int count, char **words)
 {
-    unsigned layers = count == 4 ? (unsigned)atoi(words[1]) : 0, sets = count == 4 ? (unsigned)atoi(words[2]) : 0;
+    unsigned layers = count == 5 ? (unsigned)atoi(words[1]) : 0, sets = count == 5 ? (unsigned)atoi(words[2]) : 0;
+    size_t between = count == 5 ? (size_t)atoi(words[4]) << 10 : 0;
     if (!layers || layers > MOST_LAYERS || !sets)
         return 2;
     CUcontext context;
@@ -156,10 +163,12 @@ int main(int count, char **words)
     }
     unsigned total = layers * STEPS, requests = (unsigned)atoi(words[3]);
     uint64_t *ticks = calloc(total, sizeof *ticks);
+    uint8_t *own = calloc(1, between + 1);
     for (unsigned i = 0; i < requests; i++) {
         double began = clock_ns(CLOCK_THREAD_CPUTIME_ID), clock_began = clock_ns(CLOCK_MONOTONIC);
         uint64_t ticks_began = __rdtsc();
         for (unsigned n = 0; n < total; n++) {
+            use(own, between);
             uint64_t before = __rdtsc();
             launch(&all[i % sets], n / STEPS, &steps[n % STEPS]);
             ticks[n] = __rdtsc() - before;
