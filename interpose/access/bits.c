@@ -51,6 +51,16 @@ static const struct tsr_form *with_low_bits(struct tsr_evaluation *e, const stru
     return rest->count < form->count ? rest : form;
 }
 
+/* The bits that may be set in a value that facts keep from being negative; -1: not known. */
+static tsr_wide proved_mask(struct tsr_evaluation *e, const struct tsr_form *form, uint32_t condition)
+{
+    tsr_wide bits = tsr_form_mask(e, form);
+    const struct tsr_facts *facts = bits < 0 ? tsr_condition_facts(e, condition) : NULL;
+    if (!facts)
+        return bits;
+    return tsr_form_mask_between(form, tsr_bound_lower(e, form, facts), tsr_bound_upper(e, form, facts));
+}
+
 static const struct tsr_form *masked(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *form,
                                      tsr_wide mask)
 {
@@ -63,7 +73,7 @@ static const struct tsr_form *masked(struct tsr_evaluation *e, const struct tsr_
         return tsr_form_number(e, known);
     if (mask < ALIGNMENT)
         form = with_low_bits(e, form, mask);
-    tsr_wide bits = tsr_form_mask(e, form);
+    tsr_wide bits = proved_mask(e, form, node->condition);
     bool fits = bits >= 0 && bits >> node->width == 0;
     if (fits && (bits & ~mask) == 0)
         return form;
@@ -132,16 +142,6 @@ static bool disjoint_low(const struct tsr_form *form, tsr_wide number)
     for (uint32_t i = 0; i < form->count && disjoint; i++)
         disjoint = (form->terms[i].coefficient & below) == 0;
     return disjoint;
-}
-
-/* The bits that may be set in a value that facts keep from being negative; -1: not known. */
-static tsr_wide proved_mask(struct tsr_evaluation *e, const struct tsr_form *form, uint32_t condition)
-{
-    tsr_wide bits = tsr_form_mask(e, form);
-    const struct tsr_facts *facts = bits < 0 ? tsr_condition_facts(e, condition) : NULL;
-    if (!facts)
-        return bits;
-    return tsr_form_mask_between(form, tsr_bound_lower(e, form, facts), tsr_bound_upper(e, form, facts));
 }
 
 /* Or, and exclusive or, of forms whose bits may overlap. */

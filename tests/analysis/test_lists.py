@@ -17,7 +17,8 @@ from ptxtools.reader import read
 from tests.instruments.against import assemble
 
 HERE = Path(__file__).parent
-TEXTS = (HERE.parent / "corpus" / "ptx" / "nvcc_lists.ptx", HERE / "sources" / "nvcc_step.ptx")
+SOURCES = HERE / "sources"
+TEXTS = (HERE.parent / "corpus" / "ptx" / "nvcc_lists.ptx", SOURCES / "nvcc_step.ptx", SOURCES / "nvcc_vectors.ptx")
 READ, WRITE = AccessKind.READ, AccessKind.WRITE
 BEGIN, APART = 1 << 32, 1 << 28
 TENSORS, BLOCKS, CHUNK = 36, 320, 65536  # of an optimiser's lists
@@ -81,6 +82,20 @@ def test_each_part_of_a_concatenation_has_its_own_extent(kernels: dict[str, Temp
     rows = 2 * 64 * (32 * 128 - 1) + 2 * 32
     assert extents(found, READ) == {each.address: each.address + rows for each in parts}
     assert extents(found, WRITE) == {at(3): at(3) + 2 * 64 * 32 * 128}
+
+
+@pytest.mark.parametrize("elements", [(1, 2048), (3, 2048), (2, 2048), (6, 4096)])
+def test_what_pairs_leave_is_less_than_a_pair(kernels: dict[str, Template], elements: tuple[int, int]) -> None:
+    """Rows of 64-bit elements one after the other, as torch.diff puts one in front of others: nothing beyond them."""
+    first, second = elements
+    whole = first + second
+    lists = struct.pack("4Q", at(1, 64), at(2, 4096), 0, 0)
+    for of in ((0, first), elements, elements):  # where it begins, how wide it is, how many
+        lists += struct.pack("4I", *of, 0, 0)
+    block = struct.pack("Q", at(3)) + lists + struct.pack("8IiI", 1, whole, 0, 0, whole, 1, 0, 0, 1, 1)
+    found = asked(kernels["concatenate_pairs"], block, (8, 2, 1), 128)
+    assert extents(found, READ) == {at(1, 64): at(1, 64) + 8 * first, at(2, 4096): at(2, 4096) + 8 * second}
+    assert max(extents(found, WRITE).values()) == at(3) + 8 * whole
 
 
 def step(tensors: int, blocks: int) -> tuple[bytes, int]:
