@@ -1,7 +1,8 @@
 /*
  * Memory that libraries allocate inside their own calls, by family. What a handle allocates while it is made is used by that handle's calls
- * alone: cuBLAS' default workspace, and tables and semaphores, which each call leaves as it found them. Page-locked memory of the host that a handle
- * has made (cuDNN's flags) is in one place, and the program's host knows nothing of it. Anything else any launch of the family may use, and change.
+ * alone: cuBLAS' default workspace, and tables and semaphores, which each call leaves as it found them. Page-locked host memory that it
+ * allocates (cuDNN's flags) is not kept: it is in one place, and the program's host knows nothing of it. Anything else any launch of the family may
+ * use, and change.
  */
 #include <pthread.h>
 
@@ -50,6 +51,8 @@ void tsr_memory_has_handle(const void *maker, uint64_t handle)
         if (pieces[i].address && pieces[i].maker == maker) {
             pieces[i].handle = handle;
             pieces[i].maker = NULL;
+            if (pieces[i].address - TSR_HOST_ADDRESS < TSR_HOST_BYTES)
+                pieces[i].address = 0;
         }
     pthread_mutex_unlock(&lock);
 }
@@ -61,16 +64,6 @@ void tsr_memory_gone(uint64_t address)
         if (pieces[i].address == address)
             pieces[i].address = 0;
     pthread_mutex_unlock(&lock);
-}
-
-static bool is_host(const struct piece *piece)
-{
-    return piece->address - TSR_HOST_ADDRESS < TSR_HOST_BYTES;
-}
-
-static bool is_used(const struct piece *piece, enum tsr_call_family family, uint64_t handle)
-{
-    return piece->address && piece->family == family && (!piece->handle || (piece->handle == handle && !is_host(piece)));
 }
 
 static enum tsr_operand_access access_of(const struct piece *piece)
@@ -85,7 +78,7 @@ void tsr_memory_add_operands(enum tsr_call_family family, uint64_t handle, struc
     pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < used; i++) {
         const struct piece *piece = &pieces[i];
-        if (is_used(piece, owner(family), handle))
+        if (piece->address && piece->family == owner(family) && (!piece->handle || piece->handle == handle))
             tsr_operands_add_bytes(operands, access_of(piece), piece->address, piece->bytes);
     }
     if (lost[owner(family)])

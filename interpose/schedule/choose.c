@@ -8,7 +8,7 @@
 #define ROUND_TRIP 2.0      /* a copy, and one back */
 #define TEAR_LEADS 0.2      /* of a lead: work of a short chain that is worth two GPUs waiting for each other, of which clocks know less than of each */
 #define TEAR_BYTES 32.0   /* of a short chain's results, on their return trip: what they gain is little */
-#define LITTLE_BYTES 65536u /* that a short chain reads of other GPUs' makes: who reads its results is nearer */
+#define LITTLE_BYTES 65536u /* that a short chain reads of what other GPUs wrote: copying them costs less than waiting for its results on another GPU */
 #define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
 #define CHAIN_LEAD 0.25   /* of the work of chains that nobody joins, if that is less than the lead, between GPUs that are not alike */
 #define ALIKE 1.25 /* as many times as long take the same launches */

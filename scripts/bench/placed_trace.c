@@ -1,9 +1,10 @@
 /*
  * What a launch costs the thread that makes it where GPUs are chosen for it, for requests like a Llama's: placed_trace LAYERS SETS
- * REQUESTS BETWEEN. Requests one after another in one stream: each a chain of 14 launches per layer with three to six pointers and two to five numbers,
- * over the layers' weights, which all share, and one of SETS sets of buffers, by turns. The first is waited for. Prints a line per
- * request after two of each set, between whose launches it uses BETWEEN KiB of its own, as a framework would: nanoseconds of processor time of this thread per launch, then the median and the 99th percentile of its
- * single launches, in nanoseconds by the clock.
+ * REQUESTS BETWEEN. Requests one after another in one stream: each a chain of 14 launches per layer with three to six pointers and two
+ * to five numbers, over the layers' weights, which all share, and one of SETS sets of buffers, by turns. Before each launch the program
+ * uses BETWEEN KiB of its own memory, as a framework would. The first request is waited for. Prints a line per request after two of each
+ * set: nanoseconds of processor time of this thread per launch (with that use), then the median and the 99th percentile of its single
+ * launches, in nanoseconds by the clock (without).
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -245,7 +245,7 @@ def test_memory_of_a_handle_is_its_own(marks: Marks) -> None:
     assert PAGE_LOCKED not in found.reads | found.writes
     other = marks.call("cublasSscal_v2", ctypes.byref(handles[1]), 1, ALPHA, A, 1)
     assert not (workspace | semaphores) & (other.reads | other.writes)
-    for address, _ in (pool, small):
+    for address, _ in (pool, small, locked):
         gave(ctypes.c_uint64(address))
     assert not marks.call("cublasSscal_v2", handle, 1, ALPHA, A, 1).scratch
 

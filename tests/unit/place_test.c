@@ -265,7 +265,7 @@ TEST(what_is_soon_waited_for_is_torn_off_once)
     CHECK_EQ(place.decided[1], 1);
 }
 
-/* Two chains side by side, and short ones that read what another GPU once made: each joins the chain that does not come right before it. */
+/* Two chains side by side, and short ones that read what the other GPU once wrote: each joins the chain whose launch does not come right before it. */
 TEST(a_short_chain_that_reads_little_goes_where_its_reader_is)
 {
     start_chains_on(2, 10000);
@@ -685,7 +685,7 @@ TEST(what_was_seen_to_have_ended_moves_the_clock)
     CHECK(tsr_place_end(&place) == 16 * MS);
 }
 
-/* Is done at home in time only in that nothing at home would be earlier than it seems: what was late was late for one GPU, too. */
+/* Results must be home by the time one GPU would have them, less some slack: what was seen to be late moves that time, too. */
 TEST(a_chain_whose_gpu_is_late_stays_together)
 {
     start(2, NVLINK);

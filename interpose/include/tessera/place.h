@@ -8,17 +8,17 @@
  * - STAY: a launch belongs to the GPU that lacks least of what it reads of freshly made bytes; if nothing is fresh, to the GPU of its
  *   stream's last launch. It leaves only if it ends elsewhere earlier by `lead_ns` and the round trip. The time for which a GPU
  *   would wait for others in order to run it counts twice more, for it is lost to what comes later. What opens a chain of launches
- *   that was joined after less than a lead's work, whenever it was (schedule/chains.h), belongs where the chain beside it is (or, if it reads little of other
- *   GPUs' making, where the stream's last launch is, near who will read its results), and leaves
- *   only if that work is worth its results' return trip. What opens a chain takes as long, on each GPU, as the chain before it that
+ *   that was joined after less than a lead's work, whenever it was (schedule/chains.h), belongs where the chain beside it is (or,
+ *   if it reads little of what other GPUs wrote, where the stream's last launch is, near who will read its results), and leaves only if that
+ *   work is worth its results' return trip. What opens a chain takes as long, on each GPU, as the chain before it that
  *   began in the same place; where GPUs differ, a quarter of that is lead enough for such that nobody joins.
  * - EARLIEST: it goes where it ends first. Better for programs that are one chain with short branches, worse for all with independent
  *   work further away: that is torn apart.
  *
  * Both are simulated in virtual time with every launch (a *timeline* each); launches follow the one that gets ahead, STAY until then. In
  * either, a launch leaves home only if its results could be back home by the time at which one GPU, alone, would have them: so no chain of
- * choices, each of which looks good, ends later than everything at home. What was gained before may be lost again up to `slack_ns`. What is seen of GPUs (below) moves
- * that time along with their clocks.
+ * choices, each of which looks good, ends later than everything at home. What was gained before may be lost again up to `slack_ns`.
+ * What is seen of GPUs (below) moves that time along with their clocks.
  *
  * The strategies are simulated as if bytes of long ago (constants) were everywhere. Really, they are copied as credit allows: the time of each
  * launch that stays home although it would run elsewhere under the strategy that is followed. So all copying of constants together takes no longer

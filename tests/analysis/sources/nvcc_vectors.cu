@@ -14,7 +14,11 @@ static __device__ unsigned offset_of(const Strides &strides, unsigned dim_size, 
     return linear / size * strides.stride[0] + linear % size * strides.stride[1];
 }
 
-static __device__ void concatenate(unsigned long long *output, const Inputs &inputs, const Strides &os, int dim, unsigned dim_stride)
+extern "C" {
+
+// Matrices side by side, or one below the other.
+__global__ void concatenate_pairs(unsigned long long *output, const __grid_constant__ Inputs inputs, const __grid_constant__ Strides os, int dim,
+                                  unsigned dim_stride)
 {
     unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 2, step = gridDim.x * blockDim.x * 2;
     unsigned elements = inputs.elements[blockIdx.y];
@@ -29,13 +33,5 @@ static __device__ void concatenate(unsigned long long *output, const Inputs &inp
     }
     for (; at < elements; at++)
         output[base + offset_of(os, dim_size, dim, at)] = data[at];
-}
-extern "C" {
-
-// Matrices side by side, or one below the other.
-__global__ void concatenate_pairs(unsigned long long *output, const __grid_constant__ Inputs inputs, const __grid_constant__ Strides os, int dim,
-                                  unsigned dim_stride)
-{
-    concatenate(output, inputs, os, dim, dim_stride);
 }
 }
