@@ -47,6 +47,7 @@ _Static_assert(TSR_LAUNCHING_CALLS < TSR_LIBRARY_CALLS_MOST, "numbers fit in a s
 static bool wanted; /* atomic */
 static __thread uint32_t depth, outermost;
 static __thread bool has_operands; /* the outermost call launches, and its operands are in the thread's record */
+static __thread const struct tessera_library_stated *stated; /* in place of these; NULL: they count */
 
 void *tsr_call_enter(uint32_t index, const uint64_t *registers, const uint64_t *stack) __attribute__((visibility("hidden")));
 void tsr_call_leave(uint32_t index, const uint64_t *registers, const uint64_t *stack, int result)
@@ -131,8 +132,15 @@ void tsr_call_leave(uint32_t index, const uint64_t *registers, const uint64_t *s
     }
 }
 
+void tessera_library_stand_in(const struct tessera_library_stated *call)
+{
+    stated = call;
+}
+
 uint32_t tessera_library_call(void)
 {
+    if (stated)
+        return stated->call;
     return outermost <= TSR_LAUNCHING_CALLS ? outermost : 0;
 }
 
@@ -193,6 +201,12 @@ static int32_t no_operands(const char **why)
 
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
 {
+    if (stated) {
+        *ranges = stated->ranges;
+        *other_gpus = stated->other_gpus;
+        *why = stated->why;
+        return stated->count;
+    }
     const struct tsr_call_thread *thread = has_operands ? tsr_call_thread() : NULL;
     return thread ? report(has_begun(thread) ? &thread->later : &thread->operands, ranges, other_gpus, why) : no_operands(why);
 }

@@ -32,6 +32,19 @@ void tessera_library_operands_wanted(void) TESSERA_CALL;
  */
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why) TESSERA_CALL;
 
+/*
+ * The calling thread launches what another one launched inside a call, of which this was said then: until NULL, it counts as in that call. What is pointed to remains
+ * the caller's.
+ */
+struct tessera_library_stated {
+    uint32_t call; /* its number */
+    int32_t count; /* and what tessera_library_operands said */
+    uint32_t other_gpus;
+    const struct tsr_access_range *ranges;
+    const char *why;
+};
+void tessera_library_stand_in(const struct tessera_library_stated *stated) TESSERA_CALL;
+
 /* The thread has given the GPU a launch, a copy or other work; or work that does nothing but set these bytes. */
 void tessera_library_enqueued(void) TESSERA_CALL;
 void tessera_library_enqueued_bytes(uint64_t address, uint64_t bytes) TESSERA_CALL;

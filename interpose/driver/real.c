@@ -16,6 +16,8 @@ struct row {
 #define OURS_0(symbol) NULL
 #define OURS_1(symbol) (void *)symbol
 #define OURS_2(symbol) (void *)symbol
+#define OURS_3(symbol) (void *)symbol
+#define OURS_4(symbol) (void *)symbol
 #define OURS_CHOOSE(wraps) OURS_##wraps
 #define OURS_FOR(wraps) OURS_CHOOSE(wraps)
 #define ROW(symbol) {#symbol, OURS_FOR(TSR_WRAPS(symbol))(symbol)},

@@ -28,6 +28,20 @@ WAITS_FOR_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRe
 
 # Called before the process has a driver, and by the loader of runtimes; their failure says nothing.
 ONLY_FORWARDED = re.compile(r"cuGetError|cuDriverGetVersion|cuGetExportTable")
+# Neither enqueue work nor show how much of it is done, so deferred launches (deferred.h) do not concern them; and what
+# may be deferred.
+AT_ONCE = re.compile(
+    r"cuMemsetD(8|16|32)Async$|cuMemcpyDtoDAsync_v2$|cuLaunch(|Grid|GridAsync|Kernel|KernelEx|CooperativeKernel)(_ptsz)?$"
+    r"|cu(Ctx|Device|Func|Kernel|Library|Module)Get|cuCtx(Push|Pop|Set)Current|cuDevicePrimaryCtxGetState|cuOccupancy"
+    r"|cuDevice(CanAccessPeer|TotalMem|ComputeCapability)|cuPointerGet|cuMemGetAddressRange|cuMemHostGet|cuEventCreate"
+    r"|cuStream(Get(Flags|Priority|Id|Ctx|Device)|IsCapturing)|cuThreadExchangeStreamCaptureMode"
+)
+# Concern deferred launches of the calling thread alone: nothing that others launched depends on when they are called.
+AFTER_OWN = re.compile(
+    r"cu(Event|FuncSet|KernelSet|MemAlloc|MemHost(Alloc|Register)|MemCreate|MemMap|MemSetAccess|MemAddressReserve"
+    r"|MemPool(Create|Set|Get)|ModuleLoad|LibraryLoad|Link|StreamCreate|CtxCreate|DevicePrimaryCtxRetain"
+    r"|GraphCreate|GraphAdd|GraphInstantiate)"
+)
 # Says or changes something about a stream without enqueuing anything.
 NOT_ENQUEUED = re.compile(
     r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuStreamQuery"
@@ -115,6 +129,18 @@ def set_bytes(row: Row) -> str:
     """How much a memset of one row sets, as a C expression of its parameters."""
     element = int(re.search(r"D(8|16|32)(Async)?$", name_of(row))[1]) // 8  # type: ignore[index]
     return f"(uint64_t)N * {element}"
+
+
+def deferred_by(row: Row) -> str | None:
+    """What defers a memset or a copy, as a C expression that is true if it did; launches are wrapped by hand."""
+    if row.symbol == "cuMemcpyDtoDAsync_v2":
+        return "tsr_deferred_copy(dstDevice, srcDevice, ByteCount, hStream, &deferred)"
+    shaped = re.fullmatch(r"cuMemsetD(8|16|32)Async", row.symbol)
+    value = {"8": "uc", "16": "us", "32": "ui"}
+    if not shaped:
+        return None
+    what = f"dstDevice, {value[shaped[1]]}, {int(shaped[1]) // 8}, N, hStream"
+    return f"tsr_deferred_set(TSR_ROW_{row.symbol}, {what}, &deferred)"
 
 
 def order_of(row: Row, prototype: Prototype) -> Order | None:

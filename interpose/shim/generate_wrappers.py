@@ -21,10 +21,13 @@ sys.path.insert(0, str(INTERPOSE.parent))
 from interpose.api.header import Prototype, read_prototypes  # noqa: E402
 from interpose.api.table import Row, read_rows  # noqa: E402
 from interpose.shim.classes import (  # noqa: E402
+    AFTER_OWN,
     AFTERWARDS,
+    AT_ONCE,
     BEFOREHAND,
     ONLY_FORWARDED,
     QUERIES,
+    deferred_by,
     name_of,
     order_of,
     record_of,
@@ -48,6 +51,7 @@ INCLUDES = """#include "launch/copy_shape.h"
 #include "record/recorder.h"
 #include "record/timing.h"
 #include "schedule/automatic.h"
+#include "shim/deferred.h"
 """
 # A fence of a failed executor may close once more for a moment: its error is told all the same.
 QUERY = [
@@ -84,19 +88,43 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
     """The C text of a row's wrapper; None when it is only forwarded. `redirected`: it has a hand-written part."""
     if ONLY_FORWARDED.match(row.symbol):
         return None
+    deferring = _deferring(row, prototype)
     clock = ["    uint64_t began = tsr_record_start();"] if record_of(row, prototype) else []
     stream = _timed_stream(row, prototype)
     timed = [f"    struct tsr_timing_pair *timed = tsr_timing_begin_work(began, {stream});"] if stream else []
     mark = ["    if (timed)", f"        tsr_timing_mark(timed, {stream}, outcome == CUDA_SUCCESS);"] if stream else []
     end = ["    if (timed)", "        tsr_timing_end_work(timed, record != NULL);"] if stream else []
     end += [f"    {_told(row, prototype)};"] if _enqueues(row, prototype) else []
-    lines = [*clock, *timed, *_calling(row, prototype, redirected), *mark, *_recording(row, prototype), *end]
+    lines = [
+        *deferring,
+        *clock,
+        *timed,
+        *_calling(row, prototype, redirected),
+        *mark,
+        *_recording(row, prototype),
+        *end,
+    ]
     declaration = f"__typeof__({row.symbol}) redirected_{row.symbol};\n" if redirected else ""
     return (
         f"{declaration}TSR_ENGAGED({row.symbol})({prototype.parameters})\n{{\n"
         + "\n".join([*lines, "    return outcome;\n}"])
         + "\n"
     )
+
+
+def _deferring(row: Row, prototype: Prototype) -> list[str]:
+    """What comes first, where work may be deferred: this is, or it waits for that of its stream."""
+    deferred, stream = deferred_by(row), stream_of(prototype)
+    if deferred:
+        return ["    CUresult deferred;", f"    if ({deferred})", "        return deferred;"]
+    if stream is None or AT_ONCE.match(row.symbol):
+        return []
+    named = f"tsr_stream_named({stream}, {'true' if row.base else 'false'})"
+    return [
+        f"    CUresult deferred = tsr_deferred_wait_for({named});",
+        "    if (deferred != CUDA_SUCCESS)",
+        "        return deferred;",
+    ]
 
 
 def _enqueues(row: Row, prototype: Prototype) -> bool:
@@ -205,7 +233,10 @@ def generate(rows: Iterable[Row], prototypes: dict[str, Prototype], by_hand: ByH
         if text:
             body.append(text)
         if text or whole:
-            when = "TSR_ALWAYS" if row.symbol in by_hand.always else "TSR_WHEN_ENGAGED"
+            waits_itself = text is not None and prototype is not None and stream_of(prototype) is not None
+            at_once = "TSR_AT_ONCE" if waits_itself or AT_ONCE.match(row.symbol) else None
+            own = "TSR_AFTER_OWN" if AFTER_OWN.match(row.symbol) else "TSR_WHEN_ENGAGED"
+            when = "TSR_ALWAYS" if row.symbol in by_hand.always else at_once or own
             wrapped.append(f"#define TSR_WRAPS_{row.symbol} {when}")
     return "\n".join(body), "\n".join(wrapped) + "\n"
 

@@ -10,6 +10,7 @@
 #include "driver/real.h"
 #include "record/launch_record.h"
 #include "record/recorder.h"
+#include "shim/deferred.h"
 #include "shim/redirect.h"
 #include "driver/stream_handle.h"
 
@@ -34,6 +35,8 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
         tsr_order_leave(&launch->hold);
     if (launch->session)
         tsr_redirect_finish(launch, result);
+    if (result == CUDA_SUCCESS)
+        tsr_deferred_note(launch);
     if (launch->start)
         tsr_launch_record(launch, result);
     else if (result == CUDA_SUCCESS && tsr_has_role(TSR_DEFINING))
@@ -50,8 +53,11 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
     {                                                                                                                          \
         struct tsr_gathered gathered;                                                                                 \
         struct tsr_launch launch = {.row = TSR_ROW_##symbol, .gathered = &gathered, __VA_ARGS__};                                    \
+        CUresult result;                                                                                                       \
         gathered.done = false;                                                                                                 \
-        CUresult result = begin(&launch);                                                                                      \
+        if (tsr_deferred_launch(&launch, &result))                                                                               \
+            return result;                                                                                                     \
+        result = begin(&launch);                                                                                      \
         if (__builtin_expect(launch.clone != NULL, 0) && result == CUDA_SUCCESS) {                                              \
             f = launch.clone;                                                                                                   \
             if ((result = tsr_real.symbol arguments) == CUDA_SUCCESS)                                                          \

@@ -39,7 +39,7 @@
 #define MOST_TRIES 100u /* to be faster than other threads */
 
 /* What the home driver would refuse is left to it, so that the application gets its error. */
-static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_launch *launch)
+bool tsr_redirect_shape_is_valid(const struct tsr_function_record *function, const struct tsr_launch *launch)
 {
     const uint32_t *grid = launch->grid, *block = launch->block;
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
@@ -75,7 +75,7 @@ static enum tsr_reason reason_of_request(const struct tsr_launch *launch, bool f
         return reason;
     if (tessera_library_call && tsr_is_collective_call())
         return TSR_REASON_OTHER_GPUS;
-    if (!shape_is_valid(launch->known, launch))
+    if (!tsr_redirect_shape_is_valid(launch->known, launch))
         return TSR_REASON_SHAPE;
     if (launch->captured)
         return TSR_REASON_CAPTURE;

@@ -8,10 +8,14 @@
 
 struct tsr_copies_proof;
 struct tsr_copies_use;
+struct tsr_function_record;
 struct tsr_lane_client;
 struct tsr_lane_record;
 struct tsr_launch;
 struct tsr_touch;
+
+/* Whether the function can be launched in this shape, as far as is known of it: it has been launched before. */
+bool tsr_redirect_shape_is_valid(const struct tsr_function_record *function, const struct tsr_launch *launch);
 
 /* Posts the launch if it is to run elsewhere; else makes sure that it may run at home, and holds its stream until tsr_order_leave. Errors: the driver's, or the executor's. */
 CUresult tsr_redirect(struct tsr_launch *launch);

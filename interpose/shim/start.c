@@ -26,6 +26,7 @@
 #include "order/strands.h"
 #include "schedule/assign.h"
 #include "schedule/automatic.h"
+#include "shim/deferred.h"
 
 static struct tsr_session *current; /* lock; the last session that was made, perhaps in the parent process */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -131,6 +132,8 @@ void tsr_session_start(void)
         tsr_copies_start(tsr_order_by_data ? 1 + current->lane_count : 1);
     if (current && (current->checks || current->policy->memory_place == TSR_POLICY_COPIES))
         tsr_evaluators_start(current->policy->home);
+    if (current && current->lane_count)
+        tsr_deferred_start(current, *tsr_options()->machine != 0);
     if (current)
         tsr_engage(current->lane_count || is_alone(current) ? TSR_REDIRECTING : TSR_COUNTING);
     pthread_mutex_unlock(&lock);

@@ -15,15 +15,25 @@ QUEUE = 1024
 BLOCKED_S = 60
 
 
-@pytest.mark.parametrize(("launches", "ruled"), [(3000, False), (3000, True), (30_000, True)])
-def test_other_streams_go_on(launches: int, ruled: bool, native_build: Path, tmp_path: Path) -> None:
-    """It is the second thread that lets the first one's stream go on. 30,000 launches do not fit into a lane."""
+@pytest.mark.parametrize(
+    ("launches", "ruled", "deferred"),
+    [(3000, False, False), (3000, True, False), (30_000, True, False), (3000, True, True), (30_000, True, True)],
+)
+def test_other_streams_go_on(launches: int, ruled: bool, deferred: bool, native_build: Path, tmp_path: Path) -> None:
+    """It is the second thread that lets the first one's stream go on. 30,000 launches do not fit into a lane; deferred
+    ones are held up in a thread of their own, and those of the second thread are not behind them.
+    """
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     options = ["--emulate", "2", "--no-summary", *(("--policy", str(policy)) if ruled else ())]
     with subprocess.Popen(
         [str(TESSERA_RUN), *options, "--", str(native_build / "fault" / "fault_queues"), str(launches)],
-        env={**os.environ, **with_native(native_build / "native"), "TESSERA_QUEUE": str(QUEUE)},
+        env={
+            **os.environ,
+            **with_native(native_build / "native"),
+            "TESSERA_QUEUE": str(QUEUE),
+            "TESSERA_DEFER": str(int(deferred)),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

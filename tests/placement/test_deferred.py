@@ -1,0 +1,57 @@
+"""Launches that a thread of their own carries out (TESSERA_DEFER=1; on real GPUs under --gpus): the program does not
+wait for the driver, and sees nothing of it.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.emulated import ALL_GPUS, Machine, Ran, run, until_known
+from tests.fault.fault_driver import build, delays
+
+GUEST = Path(__file__).parent / "deferred_guest.py"
+MACHINE = Machine(2, "launch_latency_ns: 20000")
+LAUNCHES, SLOW_US = 400, 3000  # of a launch in the driver
+DEFERRED, AT_ONCE = {"TESSERA_DEFER": "1"}, {"TESSERA_DEFER": "0"}
+CALL = "cuLaunchKernel"
+
+
+@pytest.fixture(scope="module")
+def tree(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(native_build / "native", native_build / "cuda-headers", tmp_path_factory.mktemp("slow"))
+
+
+def middle_ms(ran: Ran) -> float:
+    return float(ran.errors.split()[0])
+
+
+@pytest.mark.parametrize("way", ["quiet", "mixed", "forked", "threads"])
+def test_nobody_waits_for_the_driver_and_all_is_the_same(
+    way: str, native_build: Path, tree: Path, tmp_path: Path
+) -> None:
+    native = native_build / "native"
+    program = (GUEST, LAUNCHES, way)
+    alone = run(native, tmp_path, MACHINE, program)
+    until_known(lambda: run(native, tmp_path, MACHINE, program, ALL_GPUS), alone.lines)
+
+    slow = delays(native, tree, 1, CALL, SLOW_US)
+    at_once = run(native, tmp_path, MACHINE, program, ALL_GPUS, variables={**slow, **AT_ONCE})
+    deferred = run(native, tmp_path, MACHINE, program, ALL_GPUS, variables={**slow, **DEFERRED})
+    assert at_once.lines == deferred.lines == alone.lines
+    assert middle_ms(at_once) > SLOW_US / 1000
+    assert middle_ms(deferred) < SLOW_US / 4000
+    assert sum(deferred.by_device.values()) == LAUNCHES
+
+
+def test_what_the_driver_refuses_a_later_call_says_once(native_build: Path, tree: Path, tmp_path: Path) -> None:
+    native = native_build / "native"
+    mark = tmp_path / "mark"
+    fault = {
+        **delays(native, tree, 0),
+        **DEFERRED,
+        "TESSERA_FAULT": f"python3:{LAUNCHES // 2}:{CALL}",
+        "TESSERA_FAULT_MARK": str(mark),
+    }
+    ran = run(native, tmp_path, MACHINE, (GUEST, LAUNCHES // 2, "refused"), ALL_GPUS, variables=fault)
+    assert mark.read_text().strip() == CALL
+    assert ran.lines[0] == "CUDA_ERROR_OUT_OF_MEMORY CUDA_SUCCESS"
