@@ -71,13 +71,80 @@ def decode(units: int) -> Callable[[], Tensor]:
     return run
 
 
-PROGRAMS = {"requests": requests, "guidance": guidance, "decode": decode}
+def ensemble(units: int) -> Callable[[], Tensor]:
+    """Four ResNet-50, of which each sees all batches; the host takes about as long as a GPU."""
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    models = [made(lambda: ResNetForImageClassification(ResNetConfig())).half() for _ in range(4)]
+    batches = [random(16, 3, 224, 224).half() for _ in range(units)]
+    return lambda: torch.stack([torch.stack([model(batch).logits for model in models]).mean(0) for batch in batches])
 
 
-@torch.inference_mode()
-def main() -> None:
-    torch.manual_seed(1)
-    run = PROGRAMS[sys.argv[1]](int(sys.argv[2]))
+def trained(model: nn.Module, loss_of: Callable[[int], Tensor], units: int) -> Callable[[], Tensor]:
+    """Steps of the optimiser; the results are the losses."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+
+    def run() -> Tensor:
+        losses = []
+        for number in range(units):
+            loss = loss_of(number)
+            loss.backward()
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+            losses.append(loss.detach())
+        return torch.stack(losses)
+
+    return run
+
+
+def training(units: int) -> Callable[[], Tensor]:
+    """Of a GPT-2 of 8 layers."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    shape = {"n_layer": 8, "n_embd": 1024, "n_head": 16, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
+    model = GPT2LMHeadModel(GPT2Config(**shape)).to("cuda", torch.bfloat16).train()
+    batches = [tokens(8, 512, 50000) for _ in range(units)]
+    return trained(model, lambda number: model(input_ids=batches[number], labels=batches[number]).loss, units)
+
+
+def resnet_training(units: int) -> Callable[[], Tensor]:
+    """Of a ResNet-50."""
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    model = ResNetForImageClassification(ResNetConfig()).to("cuda", torch.bfloat16).train()
+    images, labels = random(32, 3, 224, 224), torch.arange(32, device="cuda") % 2
+    return trained(model, lambda _: nn.functional.cross_entropy(model(images).logits.float(), labels), units)
+
+
+def fft(units: int) -> Callable[[], Tensor]:
+    """CuPy: transforms of what the one before gave."""
+    import cupy
+
+    first = cupy.ones((8, 1024, 1024), dtype=cupy.complex64) * cupy.arange(1024, dtype=cupy.float32)
+
+    def run() -> Tensor:
+        values = first
+        for _ in range(units):
+            values = cupy.fft.fft2(values) / 1024
+        cupy.cuda.get_current_stream().synchronize()
+        return torch.from_dlpack(values.real)
+
+    return run
+
+
+PROGRAMS = {
+    "requests": requests,
+    "guidance": guidance,
+    "ensemble": ensemble,
+    "decode": decode,
+    "training": training,
+    "resnet-training": resnet_training,
+    "fft": fft,
+}
+TRAIN = ("training", "resnet-training")
+
+
+def work(run: Callable[[], Tensor]) -> None:
     for _ in range(WARM):
         run()
         torch.cuda.synchronize()
@@ -89,6 +156,14 @@ def main() -> None:
         torch.cuda.synchronize()
         print(time.perf_counter() - started, flush=True)
     print(hashlib.sha256(result.float().cpu().numpy().tobytes()).hexdigest()[:16], flush=True)
+
+
+def main() -> None:
+    program, units = sys.argv[1], int(sys.argv[2])
+    torch.manual_seed(1)
+    torch.backends.cudnn.deterministic = True
+    with torch.inference_mode(program not in TRAIN):
+        work(PROGRAMS[program](units))
 
 
 main()

@@ -33,16 +33,19 @@ class Bench:
     program: tuple[str, ...]
     gpus: int
 
-    def run(self, build: Build, options: Sequence[str], around: Sequence[str] = ()) -> list[tuple[float, ...]]:
+    def run(
+        self, build: Build, options: Sequence[str], around: Sequence[str] = (), **variables: str
+    ) -> list[tuple[float, ...]]:
         machine = self.place / "machine.yaml"
         machine.write_text(
             f"devices:\n  - {{gpu: h200, count: {self.gpus}, launch_latency_ns: {STEP_NS}}}\nlink: nvlink4\n"
         )
-        told = build.run([*around, *self.program], ["--emulate", str(machine), *options])
+        told = build.run([*around, *self.program], ["--emulate", str(machine), *options], **variables)
         return [tuple(map(float, line.split())) for line in told.splitlines()]
 
-    def placed(self, build: Build, *options: str) -> list[tuple[float, ...]]:
-        return self.run(build, ["--gpus", "all", *options])
+    def placed(self, build: Build, *options: str, deferred: bool = False) -> list[tuple[float, ...]]:
+        """deferred: a thread of their own carries launches out, as on real GPUs."""
+        return self.run(build, ["--gpus", "all", *options], TESSERA_DEFER=str(int(deferred)))
 
     def instructions(self, build: Build) -> float:
         """Per launch, in the library and what it calls, but for drivers."""

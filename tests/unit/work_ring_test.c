@@ -111,6 +111,7 @@ TEST(another_thread_goes_on)
     }
 }
 
+#ifndef __SANITIZE_THREAD__ /* which does not support threads in a forked child */
 TEST(a_child_has_a_thread_of_its_own)
 {
     uint64_t state = FIRST;
@@ -130,3 +131,4 @@ TEST(a_child_has_a_thread_of_its_own)
     CHECK_EQ(status, 0);
     put_many(1000, 50);
 }
+#endif
