@@ -1,12 +1,12 @@
 """A worker of scripts/bench/pool and spill: a Llama-shaped model of any size, for one GPU or spread by accelerate.
 
-    pool_worker.py cuda|map|managed:LIBRARY LAYERS WIDTH INTERMEDIATE TOKENS ROUNDS
+    pool_worker.py cuda|map|managed:LIBRARY LAYERS WIDTH INTERMEDIATE TOKENS ROUNDS [DECODED]
 
 cuda: an unmodified program for one GPU, `.to("cuda")` and no more. map: accelerate's device_map over the GPUs that it
 sees. managed: as cuda, with the allocator of a library (managed_allocator.c). Weights are random, and made on the GPU;
-the same in all. Prints JSON: seconds of a prefill, of eight without synchronising in between, of a decoded token (each
-as often as there are rounds), with `map` also the sum of the layers' own times in a prefill, and a digest of all
-results.
+the same in all. DECODED: tokens after a prefill (16). Says on standard error how far it is. Prints JSON: seconds of a
+prefill, of eight without synchronising in between, of a decoded token (each as often as there are rounds), with `map`
+also the sum of the layers' own times in a prefill, and a digest of all results.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 HEADS, KV_HEADS, VOCABULARY = 64, 8, 32000
-REQUESTS, DECODED, WARM = 8, 16, 2
+REQUESTS, DECODED, WARM = 8, 16, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Shape:
     width: int
     intermediate: int
     tokens: int
+    decoded: int
 
     @property
     def head(self) -> int:
@@ -59,7 +60,7 @@ class Layer(nn.Module):
         self.gate = nn.Linear(shape.width, shape.intermediate, bias=False)
         self.up = nn.Linear(shape.width, shape.intermediate, bias=False)
         self.down = nn.Linear(shape.intermediate, shape.width, bias=False)
-        cache = torch.empty(1, KV_HEADS, shape.tokens + DECODED + 8, shape.head)
+        cache = torch.empty(1, KV_HEADS, shape.tokens + shape.decoded + 8, shape.head)
         self.register_buffer("keys", cache)
         self.register_buffer("values", cache.clone())
 
@@ -134,9 +135,10 @@ def synchronize() -> None:
         torch.cuda.synchronize(gpu)
 
 
-def timed(run: Callable[[], Tensor], rounds: int) -> tuple[list[float], Tensor]:
+def timed(name: str, run: Callable[[], Tensor], rounds: int) -> tuple[list[float], Tensor]:
     seconds, result = [], torch.empty(0)
     for number in range(WARM + rounds):
+        print(f"{name}: {number + 1} of {WARM + rounds}", file=sys.stderr, flush=True)
         synchronize()
         started = time.perf_counter()
         result = run()
@@ -166,7 +168,11 @@ def own_times(model: Model, shape: Shape) -> float:
 
 @torch.inference_mode()
 def main() -> None:
-    where, shape, rounds = sys.argv[1], Shape(*map(int, sys.argv[2:6])), int(sys.argv[6])
+    where, shape, rounds = (
+        sys.argv[1],
+        Shape(*map(int, sys.argv[2:6]), int((sys.argv[7:] or [DECODED])[0])),
+        int(sys.argv[6]),
+    )
     if where.startswith("managed:"):
         library = where.removeprefix("managed:")
         allocator = torch.cuda.memory.CUDAPluggableAllocator(library, "managed_malloc", "managed_free")
@@ -177,15 +183,15 @@ def main() -> None:
 
     def decode() -> Tensor:
         token, results = model(inputs[0], 0).argmax(-1), []
-        for step in range(DECODED):
+        for step in range(shape.decoded):
             logits = model(token, shape.tokens + step)
             token = logits.argmax(-1)
             results.append(logits)
         return torch.cat(results)
 
-    prefill_s, first = timed(lambda: model(inputs[0], 0), rounds)
-    eight_s, eight = timed(lambda: torch.cat([model(each, 0) for each in inputs]), rounds)
-    decode_s, decoded = timed(decode, rounds)
+    prefill_s, first = timed("prefill", lambda: model(inputs[0], 0), rounds)
+    eight_s, eight = timed("eight requests", lambda: torch.cat([model(each, 0) for each in inputs]), rounds)
+    decode_s, decoded = timed("decoding", decode, rounds)
     digest = hashlib.sha256()
     for result in (first, eight, decoded):
         digest.update(result.float().cpu().numpy().tobytes())
@@ -193,7 +199,7 @@ def main() -> None:
         "bytes": sum(each.numel() * 2 for each in model.parameters()),
         "prefill_s": prefill_s,
         "eight_s": eight_s,
-        "decode_s": [(all_s - alone_s) / DECODED for all_s, alone_s in zip(decode_s, prefill_s, strict=True)],
+        "decode_s": [(all_s - alone_s) / shape.decoded for all_s, alone_s in zip(decode_s, prefill_s, strict=True)],
         "digest": digest.hexdigest()[:16],
     }
     if where == "map":

@@ -31,18 +31,19 @@ def limited(native: Path, place: Path, *words: object, **variables: str) -> Ran:
 
 
 @pytest.mark.full
-def test_what_fits_no_gpu_lies_on_the_host(native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fetch", ["1", "2"])
+def test_what_fits_no_gpu_lies_on_the_host(fetch: str, native_build: Path, tmp_path: Path) -> None:
     """Launches read copies that have been fetched; none reads host memory itself, once it is known what they touch."""
     native, words = native_build / "native", ("layers", LAYERS, 4, 0, ROWS, KIB)
     alone = run(native, tmp_path, Machine(1), GUEST, *words)
     limited(native, tmp_path, *words)  # learns what launches touch
-    ran = limited(native, tmp_path, *words)
+    ran = limited(native, tmp_path, *words, TESSERA_FETCH=fetch)
     host = ran.report["pool"]["host"]
     assert ran.output == alone.output
     assert ran.report["pool"]["gpus"][0]["owned_bytes"] == POOL * MEBIBYTE
     assert host["most_owned_bytes"] >= (2 * LAYERS - POOL) * MEBIBYTE
     assert host["through_link"] == host["refused"] == 0
-    assert host["prefetched_used"] > 0
+    assert (host["prefetched_used"] > 0) == (fetch == "2")
     assert host["evicted"] > host["written_back"] > 0  # the layers, as they are made
     assert ran.report["devices"][0]["remote_bytes"] == 0
 
@@ -83,7 +84,8 @@ def test_a_random_program_and_its_model(gpus: int, seed: int, reserve: int, nati
     native, machine = native_build / "native", Machine(gpus, 64 - reserve, reserve, 40)
     pages = (gpus * machine.pool + machine.host) // 2
     learn(native, tmp_path, machine, RANDOM, seed, 60, pages)
-    ran = run(native, tmp_path, machine, RANDOM, seed, 300, pages, TESSERA_DISORDER=str(seed + 1))
+    fetch = "2" if seed % 2 else "1"
+    ran = run(native, tmp_path, machine, RANDOM, seed, 300, pages, TESSERA_DISORDER=str(seed + 1), TESSERA_FETCH=fetch)
     refused, given = map(int, ran.output.split())
     assert refused > 0
     assert given > 10
