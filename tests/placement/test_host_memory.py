@@ -93,6 +93,28 @@ def test_a_random_program_and_its_model(gpus: int, seed: int, reserve: int, nati
     assert ran.report["launches"]["kept_home"] == 0
 
 
+REPEATED = Path(__file__).parent / "repeated_guest.py"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("seed", "reserve", "stream"), [(0, 12, ()), (1, 20, ("legacy",)), (2, 12, ("legacy",)), (3, 20, ())]
+)
+def test_what_repeats_is_foreseen(
+    seed: int, reserve: int, stream: tuple[str, ...], native_build: Path, tmp_path: Path
+) -> None:
+    """Every byte is right, also where pieces are fetched ahead, and in whatever order what is ready begins."""
+    native, machine = native_build / "native", Machine(1, 64 - reserve, reserve, 40)
+    pages = (machine.pool + machine.host) // 2 - 2
+    learn(native, tmp_path, machine, REPEATED, seed, 24, 2, pages, *stream)
+    for fetch in "12":
+        orders = {"TESSERA_DISORDER": str(seed + 1), "TESSERA_FETCH": fetch}
+        ran = run(native, tmp_path, machine, REPEATED, seed, 24, 24, pages, *stream, **orders)
+        host = ran.report["pool"]["host"]
+        assert host["written_back"] > 0
+        assert (host["prefetched_used"] > 0) == (fetch == "2")
+
+
 def test_the_driver_has_no_host_memory(native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is said; the program is refused what fits no GPU, and --strict fails."""
     native = native_build / "native"
