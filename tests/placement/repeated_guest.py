@@ -1,4 +1,4 @@
-"""Random steps, the same again and again, against a model of memory: `repeated_guest.py SEED STEPS TIMES PAGES [legacy]`.
+"""Random steps, the same again and again, against a model: `repeated_guest.py SEED STEPS TIMES PAGES [legacy]`.
 
 Buffers of some pages of 2 MiB, PAGES in all; steps launch, copy and set parts of them. So what a launch needs next can
 be foreseen. legacy: in the legacy default stream. In the end all bytes are compared. Prints how many steps there were.
