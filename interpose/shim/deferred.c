@@ -1,12 +1,13 @@
 /* See deferred.h. */
 #include "shim/deferred.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tessera/access.h>
 
 #include "base/fork.h"
-#include "base/lock.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/os.h"
@@ -15,6 +16,7 @@
 #include "driver/engaged.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
+#include "lane/streams.h"
 #include "launch/call_memory.h"
 #include "launch/launch.h"
 #include "memory/address_map.h"
@@ -28,11 +30,10 @@
 
 #define MOST_PARAMETERS 256u
 #define MOST_RANGES 64u
-#define MANY 32u        /* pieces of work of another thread, after which that one is served */
-#define LONG 64u        /* of one thread in a row: where fewer of others are between them, threads alternate; */
-#define ALTERNATIONS 32u /* and so often, before none is served any more */
+#define MOST_SERVERS 16u
+#define FEW 32u /* pieces of work of a thread, before it gets a server */
 #define LEAST_CPUS 4u
-#define STREAMS 32u /* of which it is known what was deferred in them; the others count as one */
+#define STREAMS 16u /* of a thread, of which it is known what was deferred in them; the others count as one */
 #define NEVER 0u /* of TESSERA_DEFER */
 #define ALWAYS 1u
 
@@ -82,21 +83,26 @@ __typeof__(cuMemcpyDtoDAsync_v2) engaged_cuMemcpyDtoDAsync_v2;
 
 uint32_t tsr_deferring TSR_HOT;
 
-static CUresult error; /* atomic; of work, of which nobody was told */
+/* A ring with its thread, and the thread of the program whose work it carries out. */
+struct server {
+    struct tsr_work_ring ring;
+    bool taken;             /* atomic; by a thread */
+    CUresult error;         /* atomic; of work, of which the thread was not told */
+    uint64_t last_blocking; /* atomic; number of the last work in a stream for which the legacy default stream waits, or may */
+    /* By stream, the number of the last work in it; the last place is of all streams for which there was no other. Atomic. */
+    struct {
+        CUstream stream;
+        uint64_t number;
+    } last[STREAMS];
+};
 
-/* Who is served. */
-static struct {
-    struct tsr_lock lock;                    /* of what follows; and who has it may put work into the ring */
-    const void *thread;                      /* by an address of its own; NULL: none yet */
-    uint32_t in_a_row, others, alternations; /* pieces of its work; then of others; how often they alternated: atomic */
-    bool always;                             /* whoever comes is served at once */
-} served;
-
-/* By stream, the number of the last work in it. The first is the legacy default stream, the last any others. */
-static struct {
-    CUstream stream;
-    uint64_t number;
-} last[STREAMS]; /* atomic */
+static struct server servers[MOST_SERVERS];
+static uint32_t server_count; /* atomic; those that have been started */
+static uint32_t most_servers;
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t thread_ends;
+static __thread struct server *own; /* NULL: none */
+static __thread uint32_t made;      /* pieces of work, until there is one */
 
 /* ---- what lies behind an entry ---- */
 
@@ -166,6 +172,14 @@ static CUresult work_now(const struct entry *entry)
     }
 }
 
+static struct server *server_of(const struct tsr_work_entry *entry)
+{
+    uint32_t number = 0;
+    while ((uintptr_t)entry - (uintptr_t)servers[number].ring.memory >= TSR_WORK_BYTES)
+        number++;
+    return &servers[number];
+}
+
 static void carry_out(const struct tsr_work_entry *in_ring)
 {
     const struct entry *entry = (const struct entry *)in_ring;
@@ -177,61 +191,67 @@ static void carry_out(const struct tsr_work_entry *in_ring)
     if (entry->origin.call.call)
         tessera_library_stand_in(NULL);
     if (result != CUDA_SUCCESS)
-        __atomic_compare_exchange_n(&error, &none, result, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&server_of(in_ring)->error, &none, result, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* ---- deferring ---- */
-
-static bool is_served(void)
-{
-    return __atomic_load_n(&served.thread, __ATOMIC_RELAXED) == &tsr_work_is_mine;
-}
+/* ---- waiting ---- */
 
 static CUresult wait_for_own(void)
 {
-    tsr_work_wait();
-    if (__builtin_expect(__atomic_load_n(&error, __ATOMIC_RELAXED) == CUDA_SUCCESS, 1))
+    if (!own)
         return CUDA_SUCCESS;
-    return __atomic_exchange_n(&error, CUDA_SUCCESS, __ATOMIC_ACQUIRE);
+    tsr_work_wait(&own->ring);
+    if (__builtin_expect(__atomic_load_n(&own->error, __ATOMIC_RELAXED) == CUDA_SUCCESS, 1))
+        return CUDA_SUCCESS;
+    return __atomic_exchange_n(&own->error, CUDA_SUCCESS, __ATOMIC_ACQUIRE);
+}
+
+/* Where a stream's place is, or would be. Places are taken in order. */
+static uint32_t place_of(const struct server *server, CUstream stream)
+{
+    uint32_t place = 0;
+    for (CUstream there; place < STREAMS - 1 && (there = __atomic_load_n(&server->last[place].stream, __ATOMIC_RELAXED));
+         place++)
+        if (there == stream)
+            break;
+    return place;
+}
+
+/* Work of other threads that comes before what this one does in the stream; NULL: before anything. */
+static void wait_for_others(CUstream stream)
+{
+    uint32_t count = __atomic_load_n(&server_count, __ATOMIC_ACQUIRE);
+    for (struct server *server = servers; server < servers + count; server++) {
+        if (server == own)
+            continue;
+        if (!stream) {
+            tsr_work_wait(&server->ring);
+            continue;
+        }
+        uint64_t number = __atomic_load_n(&server->last[place_of(server, stream)].number, __ATOMIC_ACQUIRE);
+        uint64_t legacy = __atomic_load_n(stream == CU_STREAM_LEGACY ? &server->last_blocking
+                                                                     : &server->last[place_of(server, CU_STREAM_LEGACY)].number,
+                                          __ATOMIC_ACQUIRE);
+        tsr_work_wait_for(&server->ring, number);
+        tsr_work_wait_for(&server->ring, legacy);
+    }
 }
 
 CUresult tsr_deferred_wait(bool all)
 {
     if (tsr_work_is_mine)
         return CUDA_SUCCESS;
-    if (is_served())
-        return wait_for_own();
     if (all)
-        tsr_work_wait();
-    return CUDA_SUCCESS;
-}
-
-/* The place of a stream, or where it would be. Places are taken in order. */
-static uint32_t place_of(CUstream stream)
-{
-    uint32_t place = 1;
-    if (stream == CU_STREAM_LEGACY)
-        return 0;
-    for (CUstream there; place < STREAMS - 1 && (there = __atomic_load_n(&last[place].stream, __ATOMIC_RELAXED)); place++)
-        if (there == stream)
-            break;
-    return place;
-}
-
-static void note_last(CUstream stream, uint64_t number)
-{
-    uint32_t place = place_of(stream);
-    __atomic_store_n(&last[place].stream, stream, __ATOMIC_RELAXED);
-    __atomic_store_n(&last[place].number, number, __ATOMIC_RELEASE);
+        wait_for_others(NULL);
+    return wait_for_own();
 }
 
 CUresult tsr_deferred_wait_for_slow(CUstream stream)
 {
-    if (tsr_work_is_mine || is_served() || stream == CU_STREAM_LEGACY)
-        return tsr_deferred_wait(true);
-    tsr_work_wait_for(__atomic_load_n(&last[0].number, __ATOMIC_ACQUIRE));
-    tsr_work_wait_for(__atomic_load_n(&last[place_of(stream)].number, __ATOMIC_ACQUIRE));
-    return CUDA_SUCCESS;
+    if (tsr_work_is_mine)
+        return CUDA_SUCCESS;
+    wait_for_others(stream);
+    return wait_for_own();
 }
 
 /* It has to be carried out here. */
@@ -241,46 +261,76 @@ static bool do_it_here(CUstream stream, CUresult *result)
     return *result != CUDA_SUCCESS;
 }
 
-static bool is_served_locked(void)
+/* ---- deferring ---- */
+
+static void give_back(void *server)
 {
-    const void *self = &tsr_work_is_mine;
-    if (served.thread == self) {
-        __atomic_store_n(&served.alternations, served.alternations + (served.others && served.in_a_row < LONG),
-                         __ATOMIC_RELAXED);
-        served.in_a_row = served.others ? 1 : served.in_a_row + 1;
-        served.others = 0;
-    } else if ((++served.others >= MANY || !served.thread || served.always) && tsr_work_is_done()) {
-        __atomic_store_n(&served.thread, self, __ATOMIC_RELAXED);
-        served.in_a_row = served.others = 0;
-    }
-    return served.thread == self;
+    __atomic_store_n(&((struct server *)server)->taken, false, __ATOMIC_RELEASE);
 }
 
-/* True: the calling thread may put work into the ring, until give or give_nothing. */
-static bool begins(CUstream stream)
+/* Of a thread that has ended, and whose work has been carried out: it may be held up. */
+static struct server *take_free(void)
 {
-    if (tsr_work_is_mine || stream == CU_STREAM_PER_THREAD || tsr_is_any_capture() ||
-        __atomic_load_n(&error, __ATOMIC_RELAXED) != CUDA_SUCCESS ||
-        (__atomic_load_n(&served.alternations, __ATOMIC_RELAXED) >= ALTERNATIONS && !served.always))
-        return false;
-    if (!tsr_lock_try(&served.lock)) /* who has it may wait for room */
-        return false;
-    if (is_served_locked())
+    uint32_t count = __atomic_load_n(&server_count, __ATOMIC_ACQUIRE);
+    for (struct server *server = servers; server < servers + count; server++)
+        if (!__atomic_load_n(&server->taken, __ATOMIC_ACQUIRE) &&
+            tsr_work_is_done(&server->ring, __atomic_load_n(&server->ring.given, __ATOMIC_ACQUIRE)) &&
+            !__atomic_exchange_n(&server->taken, true, __ATOMIC_ACQUIRE))
+            return server;
+    return NULL;
+}
+
+static struct server *start_one(void)
+{
+    struct server *server = NULL;
+    pthread_mutex_lock(&starting);
+    if (server_count < most_servers && tsr_work_start(&servers[server_count].ring, carry_out)) {
+        server = &servers[server_count];
+        server->taken = true;
+        __atomic_store_n(&server_count, server_count + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&starting);
+    return server;
+}
+
+/* Threads that launch little have none. */
+static bool has_server(void)
+{
+    if (__builtin_expect(own != NULL, 1))
         return true;
-    tsr_lock_give(&served.lock);
-    return false;
+    if (++made % FEW)
+        return false;
+    own = take_free();
+    if (!own)
+        own = start_one();
+    if (own && pthread_setspecific(thread_ends, own) != 0) {
+        give_back(own);
+        own = NULL;
+    }
+    return own;
+}
+
+/* False: it has to be carried out here. */
+static bool defers(CUstream stream)
+{
+    if (tsr_work_is_mine || stream == CU_STREAM_PER_THREAD || tsr_is_any_capture() || !has_server() ||
+        __atomic_load_n(&own->error, __ATOMIC_RELAXED) != CUDA_SUCCESS)
+        return false;
+    if (__atomic_load_n(&server_count, __ATOMIC_RELAXED) > 1)
+        wait_for_others(stream);
+    return true;
 }
 
 static void give(const struct entry *entry)
 {
-    note_last(entry->stream, tsr_work_give(&entry->entry));
-    tsr_lock_give(&served.lock);
-}
-
-static bool give_nothing(CUstream stream, CUresult *result)
-{
-    tsr_lock_give(&served.lock);
-    return do_it_here(stream, result);
+    CUstream named = entry->stream;
+    const struct tsr_stream *stream = tsr_stream_seen(named, false);
+    uint64_t number = tsr_work_give(&own->ring, &entry->entry);
+    uint32_t place = place_of(own, named);
+    __atomic_store_n(&own->last[place].stream, place < STREAMS - 1 ? named : NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&own->last[place].number, number, __ATOMIC_RELEASE);
+    if (!stream || !tsr_stream_is(stream, TSR_STREAM_FREE))
+        __atomic_store_n(&own->last_blocking, number, __ATOMIC_RELEASE);
 }
 
 /* False: it cannot be told. */
@@ -296,15 +346,15 @@ static bool find_origin(struct origin *origin)
 /* The entry, with its ranges; parameter_bytes: of what is to follow them. NULL: it has to be carried out here. */
 static struct entry *make(enum tsr_row row, CUstream stream, uint32_t attribute_count, uint32_t parameter_bytes)
 {
-    struct entry made = {.row = row, .stream = stream};
-    if (!find_origin(&made.origin))
+    struct entry here = {.row = row, .stream = stream};
+    if (!find_origin(&here.origin))
         return NULL;
-    made.entry.bytes = tsr_work_rounded((uint64_t)parameters_begin(&made, attribute_count) + parameter_bytes);
-    struct entry *entry = tsr_work_room(made.entry.bytes);
-    *entry = made;
-    if (range_count(&made))
-        memcpy(ranges_of(entry, attribute_count), made.origin.call.ranges,
-               range_count(&made) * sizeof *made.origin.call.ranges);
+    here.entry.bytes = tsr_work_rounded((uint64_t)parameters_begin(&here, attribute_count) + parameter_bytes);
+    struct entry *entry = tsr_work_room(&own->ring, here.entry.bytes);
+    *entry = here;
+    if (range_count(&here))
+        memcpy(ranges_of(entry, attribute_count), here.origin.call.ranges,
+               range_count(&here) * sizeof *here.origin.call.ranges);
     entry->origin.call.ranges = ranges_of(entry, attribute_count);
     return entry;
 }
@@ -354,10 +404,12 @@ static bool put_launch(const struct tsr_launch *launch)
 bool tsr_deferred_launch_slow(struct tsr_launch *launch, CUresult *result)
 {
     *result = CUDA_SUCCESS;
-    if (!begins(launch->stream))
-        return do_it_here(launch->stream, result);
-    launch->known = tsr_function_find(launch->function);
-    return (is_simple(launch) && tsr_launch_gather(launch) && put_launch(launch)) || give_nothing(launch->stream, result);
+    if (defers(launch->stream)) {
+        launch->known = tsr_function_find(launch->function);
+        if (is_simple(launch) && tsr_launch_gather(launch) && put_launch(launch))
+            return true;
+    }
+    return do_it_here(launch->stream, result);
 }
 
 static bool are_of_one_allocation(CUdeviceptr address, uint64_t bytes)
@@ -372,12 +424,10 @@ bool tsr_deferred_set_slow(enum tsr_row row, CUdeviceptr to, uint32_t value, uin
     CUstream named = tsr_stream_named(stream, false);
     uint64_t bytes = (uint64_t)element * count;
     *result = CUDA_SUCCESS;
-    if (!begins(named))
-        return do_it_here(named, result);
     bool is_valid = to % element == 0 && bytes / element == count && are_of_one_allocation(to, bytes);
-    struct entry *entry = is_valid ? make(row, named, 0, 0) : NULL;
+    struct entry *entry = is_valid && defers(named) ? make(row, named, 0, 0) : NULL;
     if (!entry)
-        return give_nothing(named, result);
+        return do_it_here(named, result);
     entry->set = (struct set){.to = to, .value = value, .count = count};
     give(entry);
     tsr_call_enqueued_bytes(to, bytes);
@@ -388,12 +438,10 @@ bool tsr_deferred_copy_slow(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUst
 {
     CUstream named = tsr_stream_named(stream, false);
     *result = CUDA_SUCCESS;
-    if (!begins(named))
-        return do_it_here(named, result);
     bool is_valid = are_of_one_allocation(to, bytes) && are_of_one_allocation(from, bytes);
-    struct entry *entry = is_valid ? make(TSR_ROW_cuMemcpyDtoDAsync_v2, named, 0, 0) : NULL;
+    struct entry *entry = is_valid && defers(named) ? make(TSR_ROW_cuMemcpyDtoDAsync_v2, named, 0, 0) : NULL;
     if (!entry)
-        return give_nothing(named, result);
+        return do_it_here(named, result);
     entry->copy = (struct copy){.to = to, .from = from, .bytes = bytes};
     give(entry);
     tsr_call_enqueued();
@@ -409,31 +457,61 @@ void tsr_deferred_note(const struct tsr_launch *launch)
 
 /* ---- the start ---- */
 
-static void forget_parent(void)
+static void wait_for_all(void)
 {
-    tsr_deferring = 0;
-    error = CUDA_SUCCESS;
-    memset(&served, 0, sizeof served);
-    memset(last, 0, sizeof last);
+    if (__atomic_load_n(&tsr_deferring, __ATOMIC_ACQUIRE))
+        tsr_deferred_wait(true);
 }
 
-static const struct tsr_fork_listener forks = {.in_child = forget_parent};
+/* The rings' memory serves again. */
+static void forget_parent(void)
+{
+    tsr_deferring = server_count = 0;
+    for (uint32_t i = 0; i < MOST_SERVERS; i++)
+        servers[i] = (struct server){.ring.memory = servers[i].ring.memory};
+    starting = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    own = NULL;
+    made = 0;
+    tsr_work_is_mine = false;
+    pthread_setspecific(thread_ends, NULL);
+}
 
-/* Rules may be about threads, and so is where one is in a plan; what is checked, recorded or verified is so while its launch returns. */
+static const struct tsr_fork_listener forks = {.before = wait_for_all, .in_child = forget_parent};
+
+static bool has_key;
+
+static void prepare(void)
+{
+    has_key = pthread_key_create(&thread_ends, give_back) == 0;
+    atexit(wait_for_all);
+}
+
+static bool gives_threads(const struct tsr_policy_table *table)
+{
+    bool gives = false;
+    for (uint32_t i = 0; i < table->rule_count; i++)
+        gives |= table->rules[i].device == TSR_POLICY_BY_THREAD;
+    return gives;
+}
+
+/* A rule or a plan may be about the thread that launches; what is checked, recorded or verified is so while its launch returns. */
 static bool is_wanted(const struct tsr_session *session, bool emulated)
 {
     const struct tsr_policy_table *table = &session->policy->tables[session->policy->generation % 2];
     uint64_t option = tsr_options()->defer;
     bool is_simple = tsr_automatic_is_on && !table->rule_count && !emulated && tsr_os_cpu_count() >= LEAST_CPUS;
-    return option != NEVER && (is_simple || option == ALWAYS) && !table->verify_every && !session->checks &&
-           !tsr_plan_is_there && !tsr_has_role(TSR_RECORDING);
+    return option != NEVER && (is_simple || option == ALWAYS) && !gives_threads(table) && !table->verify_every &&
+           !session->checks && !tsr_plan_is_there && !tsr_has_role(TSR_RECORDING);
 }
 
 void tsr_deferred_start(const struct tsr_session *session, bool emulated)
 {
-    if (!is_wanted(session, emulated) || !tsr_fork_listen(&forks) || !tsr_work_start(carry_out))
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!is_wanted(session, emulated) || !tsr_fork_listen(&forks))
         return;
-    served.always = tsr_options()->defer == ALWAYS;
-    __atomic_store_n(&tsr_deferring, 1, __ATOMIC_RELEASE);
+    pthread_once(&once, prepare);
+    uint32_t room = tsr_options()->defer == ALWAYS ? MOST_SERVERS : tsr_os_cpu_count() / 2;
+    most_servers = room < MOST_SERVERS ? room : MOST_SERVERS;
+    __atomic_store_n(&tsr_deferring, has_key, __ATOMIC_RELEASE);
     tsr_debug("launches are deferred");
 }

@@ -3,8 +3,8 @@
  * thread goes on. So do memsets and copies on the GPU. All other calls of the driver that enqueue work or could see that some is missing first wait until our thread has
  * caught up (forward.c), so the program cannot tell, but for errors of launches, which a later call returns, as it does those of kernels.
  *
- * One thread of the program is served at a time; where several launch by turns, none is, and each carries out its own launches. What other threads do waits only for work of
- * the stream that they name, if they name one: the one that is served may be held up in a stream until they have done something in theirs. Only what the driver would take is deferred: launches of a
+ * Each thread of the program that launches more than a little has a ring and a thread of its own, as long as there are enough CPUs. What threads do waits for work that others have
+ * deferred only where that comes before by the order of streams: a thread may be held up in a stream until another one has done something in its own. Only what the driver would take is deferred: launches of a
  * function that it has taken before, of a shape within the function's limits, and work on bytes within one allocation.
  */
 #ifndef TSR_SHIM_DEFERRED_H

@@ -1,166 +1,116 @@
 /* See work_ring.h. */
 #include "shim/work_ring.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/fork.h"
 #include "base/os.h"
 
-#define BYTES (4u << 20)
-#define SPINS 2000u            /* looks, before a thread sleeps until the other one wakes it */
-#define SLEEP_NS 100000000ull  /* at most; then it looks again */
+#define SPINS 2000u           /* looks, before a thread sleeps until the other one wakes it */
+#define SLEEP_NS 100000000ull /* at most; then it looks again */
 
-static uint8_t *ring;
-static void (*carry_out)(const struct tsr_work_entry *entry);
-static pid_t process;                                          /* that the thread is in */
-static uint64_t given __attribute__((aligned(TSR_WORK_LINE))); /* atomic; bytes of all entries, */
-static uint64_t done __attribute__((aligned(TSR_WORK_LINE)));  /* atomic; and of those that have been carried out */
-static uint32_t asleep;                                        /* atomic; the thread waits for more */
-static uint32_t steps, waiters; /* atomic; others wait for it: changes when it has done something */
 __thread bool tsr_work_is_mine;
 
-static struct tsr_work_entry *entry_at(uint64_t position)
+static struct tsr_work_entry *entry_at(struct tsr_work_ring *ring, uint64_t position)
 {
-    return (struct tsr_work_entry *)(ring + position % BYTES);
+    return (struct tsr_work_entry *)(ring->memory + position % TSR_WORK_BYTES);
 }
 
-/* ---- the thread that carries out ---- */
+/* ---- the ring's thread ---- */
 
-static bool is_more(uint64_t position)
+static bool is_more(struct tsr_work_ring *ring, uint64_t position)
 {
-    return __atomic_load_n(&given, __ATOMIC_SEQ_CST) != position;
+    return __atomic_load_n(&ring->given, __ATOMIC_SEQ_CST) != position;
 }
 
-static void wait_for_more(uint64_t position)
+static void wait_for_more(struct tsr_work_ring *ring, uint64_t position)
 {
-    for (unsigned i = 0; i < SPINS && !is_more(position); i++)
+    for (unsigned i = 0; i < SPINS && !is_more(ring, position); i++)
         __builtin_ia32_pause();
-    while (!is_more(position)) { /* who wakes it may do so late, when this is another sleep */
-        __atomic_store_n(&asleep, 1, __ATOMIC_SEQ_CST);
-        if (!is_more(position))
-            tsr_os_futex_wait(&asleep, 1, SLEEP_NS, false);
+    while (!is_more(ring, position)) { /* who wakes it may do so late, when this is another sleep */
+        __atomic_store_n(&ring->asleep, 1, __ATOMIC_SEQ_CST);
+        if (!is_more(ring, position))
+            tsr_os_futex_wait(&ring->asleep, 1, SLEEP_NS, false);
     }
-    __atomic_store_n(&asleep, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&ring->asleep, 0, __ATOMIC_RELAXED);
 }
 
-static void go_on(uint64_t position)
+static void go_on(struct tsr_work_ring *ring, uint64_t position)
 {
-    __atomic_store_n(&done, position, __ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&waiters, __ATOMIC_SEQ_CST))
+    __atomic_store_n(&ring->done, position, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&ring->waiters, __ATOMIC_SEQ_CST))
         return;
-    __atomic_add_fetch(&steps, 1, __ATOMIC_RELEASE);
-    tsr_os_futex_wake(&steps, UINT32_MAX, false);
+    __atomic_add_fetch(&ring->steps, 1, __ATOMIC_RELEASE);
+    tsr_os_futex_wake(&ring->steps, UINT32_MAX, false);
 }
 
-static void *work(void *nothing)
+static void *work(void *argument)
 {
-    (void)nothing;
+    struct tsr_work_ring *ring = argument;
     tsr_work_is_mine = true;
     for (uint64_t position = 0;;) {
-        wait_for_more(position);
-        const struct tsr_work_entry *entry = entry_at(position);
+        wait_for_more(ring, position);
+        const struct tsr_work_entry *entry = entry_at(ring, position);
         uint32_t bytes = entry->bytes;
         if (!entry->skip)
-            carry_out(entry);
+            ring->carry_out(entry);
         position += bytes;
-        go_on(position);
+        go_on(ring, position);
     }
     return NULL;
 }
 
 /* ---- the program's threads ---- */
 
-static bool is_done(uint64_t position)
+void tsr_work_wait_for(struct tsr_work_ring *ring, uint64_t number)
 {
-    return (int64_t)(__atomic_load_n(&done, __ATOMIC_SEQ_CST) - position) >= 0;
-}
-
-void tsr_work_wait_for(uint64_t position)
-{
-    for (unsigned i = 0; i < SPINS && !is_done(position); i++)
+    for (unsigned i = 0; i < SPINS && !tsr_work_is_done(ring, number); i++)
         __builtin_ia32_pause();
-    if (is_done(position))
+    if (tsr_work_is_done(ring, number))
         return;
-    __atomic_add_fetch(&waiters, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&ring->waiters, 1, __ATOMIC_SEQ_CST);
     for (;;) {
-        uint32_t step = __atomic_load_n(&steps, __ATOMIC_ACQUIRE);
-        if (is_done(position))
+        uint32_t step = __atomic_load_n(&ring->steps, __ATOMIC_ACQUIRE);
+        if (tsr_work_is_done(ring, number))
             break;
-        tsr_os_futex_wait(&steps, step, SLEEP_NS, false);
+        tsr_os_futex_wait(&ring->steps, step, SLEEP_NS, false);
     }
-    __atomic_sub_fetch(&waiters, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&ring->waiters, 1, __ATOMIC_RELAXED);
 }
 
-void tsr_work_wait(void)
+static void wake(struct tsr_work_ring *ring)
 {
-    tsr_work_wait_for(__atomic_load_n(&given, __ATOMIC_ACQUIRE));
+    __atomic_store_n(&ring->asleep, 0, __ATOMIC_SEQ_CST);
+    tsr_os_futex_wake(&ring->asleep, 1, false);
 }
 
-bool tsr_work_is_done(void)
+uint64_t tsr_work_give(struct tsr_work_ring *ring, const struct tsr_work_entry *entry)
 {
-    return is_done(__atomic_load_n(&given, __ATOMIC_ACQUIRE));
-}
-
-static void wake(void)
-{
-    __atomic_store_n(&asleep, 0, __ATOMIC_SEQ_CST);
-    tsr_os_futex_wake(&asleep, 1, false);
-}
-
-uint64_t tsr_work_give(const struct tsr_work_entry *entry)
-{
-    uint64_t number = given + entry->bytes;
-    __atomic_store_n(&given, number, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&asleep, __ATOMIC_SEQ_CST))
-        wake();
+    uint64_t number = ring->given + entry->bytes;
+    __atomic_store_n(&ring->given, number, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&ring->asleep, __ATOMIC_SEQ_CST))
+        wake(ring);
     return number;
 }
 
 /* None crosses the ring's end. */
-void *tsr_work_room(uint32_t bytes)
+void *tsr_work_room(struct tsr_work_ring *ring, uint32_t bytes)
 {
-    uint32_t left = BYTES - (uint32_t)(given % BYTES), skipped = left < bytes ? left : 0;
-    tsr_work_wait_for(given + skipped + bytes - BYTES);
+    uint32_t left = TSR_WORK_BYTES - (uint32_t)(ring->given % TSR_WORK_BYTES), skipped = left < bytes ? left : 0;
+    tsr_work_wait_for(ring, ring->given + skipped + bytes - TSR_WORK_BYTES);
     if (skipped) {
-        *entry_at(given) = (struct tsr_work_entry){.bytes = skipped, .skip = true};
-        tsr_work_give(entry_at(given));
+        *entry_at(ring, ring->given) = (struct tsr_work_entry){.bytes = skipped, .skip = true};
+        tsr_work_give(ring, entry_at(ring, ring->given));
     }
-    return entry_at(given);
+    return entry_at(ring, ring->given);
 }
 
-/* ---- the start ---- */
-
-static void wait_before(void)
-{
-    if (process == getpid())
-        tsr_work_wait();
-}
-
-static void forget_parent(void)
-{
-    given = done = 0;
-    asleep = steps = waiters = 0;
-    tsr_work_is_mine = false;
-}
-
-static const struct tsr_fork_listener forks = {.before = wait_before, .in_child = forget_parent};
-
-bool tsr_work_start(void (*carries_out)(const struct tsr_work_entry *entry))
+bool tsr_work_start(struct tsr_work_ring *ring, void (*carry_out)(const struct tsr_work_entry *entry))
 {
     pthread_t thread;
-    if (process == getpid())
-        return true;
-    if (!tsr_fork_listen(&forks))
-        return false;
-    ring = ring ? ring : aligned_alloc(TSR_WORK_LINE, BYTES);
-    carry_out = carries_out;
-    if (!ring || !tsr_os_thread_start(&thread, "tessera-launch", work, NULL))
+    uint8_t *memory = ring->memory ? ring->memory : aligned_alloc(TSR_WORK_LINE, TSR_WORK_BYTES);
+    *ring = (struct tsr_work_ring){.memory = memory, .carry_out = carry_out};
+    if (!memory || !tsr_os_thread_start(&thread, "tessera-launch", work, ring))
         return false;
     pthread_detach(thread);
-    if (!process)
-        atexit(wait_before);
-    process = getpid();
     return true;
 }

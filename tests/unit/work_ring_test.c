@@ -14,6 +14,7 @@ struct numbered {
     uint64_t number, sum; /* of the bytes behind it */
 };
 
+static struct tsr_work_ring ring;
 static uint64_t carried, wrong; /* atomic */
 static uint32_t pause_every;    /* atomic; of so many entries one takes long; 0: none does */
 
@@ -52,11 +53,11 @@ static void check_entry(const struct tsr_work_entry *in_ring)
 static void put(uint64_t number, uint64_t *state)
 {
     uint32_t bytes = tsr_work_rounded(sizeof(struct numbered) + next_random(state) % (number % 100 ? 600 : 60000));
-    struct numbered *entry = tsr_work_room(bytes);
+    struct numbered *entry = tsr_work_room(&ring, bytes);
     *entry = (struct numbered){.entry.bytes = bytes, .number = number};
     memset(entry + 1, (int)next_random(state), bytes - sizeof *entry);
     entry->sum = sum_of(entry);
-    tsr_work_give(&entry->entry);
+    tsr_work_give(&ring, &entry->entry);
 }
 
 /* Waits now and then, and lets the other thread fall asleep. */
@@ -67,12 +68,12 @@ static void put_many(uint64_t count, uint64_t waits_every)
         put(before + i, &state);
         if (next_random(&state) % waits_every)
             continue;
-        tsr_work_wait();
+        tsr_work_wait(&ring);
         CHECK_EQ(__atomic_load_n(&carried, __ATOMIC_ACQUIRE), before + i + 1);
         if (next_random(&state) % 4 == 0)
             pause_ns(100000);
     }
-    tsr_work_wait();
+    tsr_work_wait(&ring);
     CHECK_EQ(__atomic_load_n(&carried, __ATOMIC_ACQUIRE), before + count);
     CHECK_EQ(wrong, 0);
 }
@@ -85,7 +86,7 @@ static void *put_some(void *nothing)
 
 TEST(entries_are_carried_out_in_order)
 {
-    REQUIRE(tsr_work_start(check_entry));
+    REQUIRE(tsr_work_start(&ring, check_entry));
     put_many(40000, 50);
 }
 
@@ -120,8 +121,8 @@ TEST(a_child_has_a_thread_of_its_own)
     REQUIRE(child >= 0);
     if (!child) {
         carried = wrong = 0;
-        tsr_work_wait();
-        if (!tsr_work_start(check_entry))
+        tsr_work_is_mine = false;
+        if (!tsr_work_start(&ring, check_entry))
             _exit(2);
         put_many(2000, 50);
         _exit(check_failures || carried != 2000);
