@@ -25,8 +25,8 @@
 #include "object/session.h"
 #include "schedule/automatic.h"
 #include "schedule/plan.h"
-#include "shim/work_ring.h"
 #include "shim/redirect.h"
+#include "shim/work_ring.h"
 
 #define MOST_PARAMETERS 256u
 #define MOST_RANGES 64u
