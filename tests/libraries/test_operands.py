@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.libraries.model import TYPES, Gemm, Touched, tensor, vector
-from tests.libraries.stand_ins import READ, WRITE, Marks, Operands
+from tests.libraries.stand_ins import READ, WRITE, Marks, Operands, Range
 
 A, B, C, D, WORK, ALPHA = (0x7F0000000000 + i * 0x10000000 for i in range(6))
 PAGE_LOCKED = 0x1E0000001000  # where applications' page-locked memory begins (tessera/lane.h)
@@ -317,6 +318,49 @@ def test_outside_of_calls_nothing_is_known(marks: Marks) -> None:
     marks.inside = lambda: None
     assert inner[0].writes == set(range(A, A + 4))
     assert marks.operands("tessera_library_newest").writes == set(range(A, A + 4))
+
+
+class Stated(ctypes.Structure):
+    """struct tessera_library_stated (calls/calls.h)."""
+
+    _fields_ = (
+        ("call", ctypes.c_uint32),
+        ("count", ctypes.c_int32),
+        ("other_gpus", ctypes.c_uint32),
+        ("ranges", ctypes.c_void_p),
+        ("why", ctypes.c_char_p),
+    )
+
+
+def test_another_thread_stands_in_for_one_in_a_call(marks: Marks) -> None:
+    """It is told what was known in the call, which may have ended."""
+    stated, kept, library = Stated(), list[Any](), marks.marks
+
+    def state() -> None:
+        others, ranges, why = ctypes.c_uint32(), ctypes.c_void_p(), ctypes.c_char_p()
+        stated.call = library.tessera_library_call()
+        stated.count = library.tessera_library_operands(ctypes.byref(ranges), ctypes.byref(others), ctypes.byref(why))
+        kept.append(ctypes.create_string_buffer(ctypes.string_at(ranges.value or 0, ctypes.sizeof(Range) * stated.count)))
+        stated.ranges = ctypes.addressof(kept[0])
+
+    marks.inside = state
+    expected = marks.call("cublasSgemm_v2", HOST, 0, 0, 2, 2, 2, ALPHA, A, 2, B, 2, beta(4), C, 2)
+    marks.inside = lambda: None
+    marks.call("cublasSscal_v2", HOST, 1, ALPHA, A, 1)
+    told: list[tuple[int, Operands]] = []
+
+    def stand_in() -> None:
+        library.tessera_library_stand_in(ctypes.byref(stated))
+        told.append((library.tessera_library_call(), marks.operands()))
+        library.tessera_library_stand_in(None)
+        told.append((library.tessera_library_call(), marks.operands()))
+
+    thread = threading.Thread(target=stand_in)
+    thread.start()
+    thread.join()
+    assert told[0] == (stated.call, expected)
+    assert told[1] == (0, Operands("no library call", False))
+    assert library.tessera_library_call() == 0
 
 
 # cuBLASLt. A descriptor is a list of attributes; scripts/lab library-constants compares their numbers with the header.
