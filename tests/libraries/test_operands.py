@@ -340,7 +340,8 @@ def test_another_thread_stands_in_for_one_in_a_call(marks: Marks) -> None:
         others, ranges, why = ctypes.c_uint32(), ctypes.c_void_p(), ctypes.c_char_p()
         stated.call = library.tessera_library_call()
         stated.count = library.tessera_library_operands(ctypes.byref(ranges), ctypes.byref(others), ctypes.byref(why))
-        kept.append(ctypes.create_string_buffer(ctypes.string_at(ranges.value or 0, ctypes.sizeof(Range) * stated.count)))
+        found = ctypes.string_at(ranges.value or 0, ctypes.sizeof(Range) * stated.count)
+        kept.append(ctypes.create_string_buffer(found))
         stated.ranges = ctypes.addressof(kept[0])
 
     marks.inside = state
