@@ -42,6 +42,9 @@ AFTER_OWN = re.compile(
     r"|MemPool(Create|Set|Get)|ModuleLoad|LibraryLoad|Link|StreamCreate|CtxCreate|DevicePrimaryCtxRetain"
     r"|GraphCreate|GraphAdd|GraphInstantiate)"
 )
+# Names a stream, but other threads' deferred work has to have been given to GPUs before in any case: it may be on the
+# memory that is gone for the driver from then on.
+AFTER_ALL = re.compile(r"cuMemFreeAsync")
 # Says or changes something about a stream without enqueuing anything.
 NOT_ENQUEUED = re.compile(
     r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuStreamQuery"

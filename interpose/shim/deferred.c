@@ -190,8 +190,11 @@ static void carry_out(const struct tsr_work_entry *in_ring)
         result = work_now(entry);
     if (entry->origin.call.call)
         tessera_library_stand_in(NULL);
-    if (result != CUDA_SUCCESS)
-        __atomic_compare_exchange_n(&server_of(in_ring)->error, &none, result, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    if (result == CUDA_SUCCESS)
+        return;
+    tsr_debug("deferred work failed (error %d, row %d of the driver table); a later call of its thread says so", (int)result,
+              (int)entry->row);
+    __atomic_compare_exchange_n(&server_of(in_ring)->error, &none, result, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* ---- waiting ---- */
@@ -263,8 +266,11 @@ static bool do_it_here(CUstream stream, CUresult *result)
 
 /* ---- deferring ---- */
 
+/* The thread ends; what it launches after this it carries out itself. */
 static void give_back(void *server)
 {
+    own = NULL;
+    made = 0;
     __atomic_store_n(&((struct server *)server)->taken, false, __ATOMIC_RELEASE);
 }
 
@@ -303,10 +309,10 @@ static bool has_server(void)
     own = take_free();
     if (!own)
         own = start_one();
-    if (own && pthread_setspecific(thread_ends, own) != 0) {
+    if (own)
+        __atomic_store_n(&own->error, CUDA_SUCCESS, __ATOMIC_RELAXED); /* of a thread that ended without asking */
+    if (own && pthread_setspecific(thread_ends, own) != 0)
         give_back(own);
-        own = NULL;
-    }
     return own;
 }
 

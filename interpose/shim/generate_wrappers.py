@@ -21,6 +21,7 @@ sys.path.insert(0, str(INTERPOSE.parent))
 from interpose.api.header import Prototype, read_prototypes  # noqa: E402
 from interpose.api.table import Row, read_rows  # noqa: E402
 from interpose.shim.classes import (  # noqa: E402
+    AFTER_ALL,
     AFTER_OWN,
     AFTERWARDS,
     AT_ONCE,
@@ -117,7 +118,7 @@ def _deferring(row: Row, prototype: Prototype) -> list[str]:
     deferred, stream = deferred_by(row), stream_of(prototype)
     if deferred:
         return ["    CUresult deferred;", f"    if ({deferred})", "        return deferred;"]
-    if stream is None or AT_ONCE.match(row.symbol):
+    if stream is None or AT_ONCE.match(row.symbol) or AFTER_ALL.match(row.symbol):
         return []
     named = f"tsr_stream_named({stream}, {'true' if row.base else 'false'})"
     return [
@@ -233,7 +234,8 @@ def generate(rows: Iterable[Row], prototypes: dict[str, Prototype], by_hand: ByH
         if text:
             body.append(text)
         if text or whole:
-            waits_itself = text is not None and prototype is not None and stream_of(prototype) is not None
+            names_stream = text is not None and prototype is not None and stream_of(prototype) is not None
+            waits_itself = names_stream and not AFTER_ALL.match(row.symbol)
             at_once = "TSR_AT_ONCE" if waits_itself or AT_ONCE.match(row.symbol) else None
             own = "TSR_AFTER_OWN" if AFTER_OWN.match(row.symbol) else "TSR_WHEN_ENGAGED"
             when = "TSR_ALWAYS" if row.symbol in by_hand.always else at_once or own
