@@ -30,8 +30,8 @@
 
 #define MOST_PARAMETERS 256u
 #define MOST_RANGES 64u
-#define MOST_SERVERS 16u
-#define FEW 32u /* pieces of work of a thread, before it gets a server */
+#define MOST_WORKERS 16u
+#define FEW 32u /* pieces of work of a thread, before it gets a worker */
 #define LEAST_CPUS 4u
 #define STREAMS 16u /* of a thread, of which it is known what was deferred in them; the others count as one */
 #define NEVER 0u /* of TESSERA_DEFER */
@@ -84,7 +84,7 @@ __typeof__(cuMemcpyDtoDAsync_v2) engaged_cuMemcpyDtoDAsync_v2;
 uint32_t tsr_deferring TSR_HOT;
 
 /* A ring with its thread, and the thread of the program whose work it carries out. */
-struct server {
+struct worker {
     struct tsr_work_ring ring;
     bool taken;             /* atomic; by a thread */
     CUresult error;         /* atomic; of work, of which the thread was not told */
@@ -96,12 +96,12 @@ struct server {
     } last[STREAMS];
 };
 
-static struct server servers[MOST_SERVERS];
-static uint32_t server_count; /* atomic; those that have been started */
-static uint32_t most_servers;
+static struct worker workers[MOST_WORKERS];
+static uint32_t worker_count; /* atomic; those that have been started */
+static uint32_t most_workers;
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t thread_ends;
-static __thread struct server *own; /* NULL: none */
+static __thread struct worker *own; /* NULL: none */
 static __thread uint32_t made;      /* pieces of work, until there is one */
 
 /* ---- what lies behind an entry ---- */
@@ -172,12 +172,12 @@ static CUresult work_now(const struct entry *entry)
     }
 }
 
-static struct server *server_of(const struct tsr_work_entry *entry)
+static struct worker *worker_of(const struct tsr_work_entry *entry)
 {
     uint32_t number = 0;
-    while ((uintptr_t)entry - (uintptr_t)servers[number].ring.memory >= TSR_WORK_BYTES)
+    while ((uintptr_t)entry - (uintptr_t)workers[number].ring.memory >= TSR_WORK_BYTES)
         number++;
-    return &servers[number];
+    return &workers[number];
 }
 
 static void carry_out(const struct tsr_work_entry *in_ring)
@@ -194,7 +194,7 @@ static void carry_out(const struct tsr_work_entry *in_ring)
         return;
     tsr_debug("deferred work failed (error %d, row %d of the driver table); a later call of its thread says so", (int)result,
               (int)entry->row);
-    __atomic_compare_exchange_n(&server_of(in_ring)->error, &none, result, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&worker_of(in_ring)->error, &none, result, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* ---- waiting ---- */
@@ -210,33 +210,37 @@ static CUresult wait_for_own(void)
 }
 
 /* Where a stream's place is, or would be. Places are taken in order. */
-static uint32_t place_of(const struct server *server, CUstream stream)
+static uint32_t place_of(const struct worker *worker, CUstream stream)
 {
     uint32_t place = 0;
-    for (CUstream there; place < STREAMS - 1 && (there = __atomic_load_n(&server->last[place].stream, __ATOMIC_RELAXED));
+    for (CUstream there; place < STREAMS - 1 && (there = __atomic_load_n(&worker->last[place].stream, __ATOMIC_RELAXED));
          place++)
         if (there == stream)
             break;
     return place;
 }
 
-/* Work of other threads that comes before what this one does in the stream; NULL: before anything. */
+static void wait_for_all_others(void)
+{
+    uint32_t count = __atomic_load_n(&worker_count, __ATOMIC_ACQUIRE);
+    for (struct worker *worker = workers; worker < workers + count; worker++)
+        if (worker != own)
+            tsr_work_wait(&worker->ring);
+}
+
+/* Work of other threads that comes before what this one does in the stream. */
 static void wait_for_others(CUstream stream)
 {
-    uint32_t count = __atomic_load_n(&server_count, __ATOMIC_ACQUIRE);
-    for (struct server *server = servers; server < servers + count; server++) {
-        if (server == own)
+    uint32_t count = __atomic_load_n(&worker_count, __ATOMIC_ACQUIRE);
+    for (struct worker *worker = workers; worker < workers + count; worker++) {
+        if (worker == own)
             continue;
-        if (!stream) {
-            tsr_work_wait(&server->ring);
-            continue;
-        }
-        uint64_t number = __atomic_load_n(&server->last[place_of(server, stream)].number, __ATOMIC_ACQUIRE);
-        uint64_t legacy = __atomic_load_n(stream == CU_STREAM_LEGACY ? &server->last_blocking
-                                                                     : &server->last[place_of(server, CU_STREAM_LEGACY)].number,
+        uint64_t number = __atomic_load_n(&worker->last[place_of(worker, stream)].number, __ATOMIC_ACQUIRE);
+        uint64_t legacy = __atomic_load_n(stream == CU_STREAM_LEGACY ? &worker->last_blocking
+                                                                     : &worker->last[place_of(worker, CU_STREAM_LEGACY)].number,
                                           __ATOMIC_ACQUIRE);
-        tsr_work_wait_for(&server->ring, number);
-        tsr_work_wait_for(&server->ring, legacy);
+        tsr_work_wait_for(&worker->ring, number);
+        tsr_work_wait_for(&worker->ring, legacy);
     }
 }
 
@@ -245,7 +249,7 @@ CUresult tsr_deferred_wait(bool all)
     if (tsr_work_is_mine)
         return CUDA_SUCCESS;
     if (all)
-        wait_for_others(NULL);
+        wait_for_all_others();
     return wait_for_own();
 }
 
@@ -267,40 +271,40 @@ static bool do_it_here(CUstream stream, CUresult *result)
 /* ---- deferring ---- */
 
 /* The thread ends; what it launches after this it carries out itself. */
-static void give_back(void *server)
+static void give_back(void *worker)
 {
     own = NULL;
     made = 0;
-    __atomic_store_n(&((struct server *)server)->taken, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&((struct worker *)worker)->taken, false, __ATOMIC_RELEASE);
 }
 
 /* Of a thread that has ended, and whose work has been carried out: it may be held up. */
-static struct server *take_free(void)
+static struct worker *take_free(void)
 {
-    uint32_t count = __atomic_load_n(&server_count, __ATOMIC_ACQUIRE);
-    for (struct server *server = servers; server < servers + count; server++)
-        if (!__atomic_load_n(&server->taken, __ATOMIC_ACQUIRE) &&
-            tsr_work_is_done(&server->ring, __atomic_load_n(&server->ring.given, __ATOMIC_ACQUIRE)) &&
-            !__atomic_exchange_n(&server->taken, true, __ATOMIC_ACQUIRE))
-            return server;
+    uint32_t count = __atomic_load_n(&worker_count, __ATOMIC_ACQUIRE);
+    for (struct worker *worker = workers; worker < workers + count; worker++)
+        if (!__atomic_load_n(&worker->taken, __ATOMIC_ACQUIRE) &&
+            tsr_work_is_done(&worker->ring, __atomic_load_n(&worker->ring.given, __ATOMIC_ACQUIRE)) &&
+            !__atomic_exchange_n(&worker->taken, true, __ATOMIC_ACQUIRE))
+            return worker;
     return NULL;
 }
 
-static struct server *start_one(void)
+static struct worker *start_one(void)
 {
-    struct server *server = NULL;
+    struct worker *worker = NULL;
     pthread_mutex_lock(&starting);
-    if (server_count < most_servers && tsr_work_start(&servers[server_count].ring, carry_out)) {
-        server = &servers[server_count];
-        server->taken = true;
-        __atomic_store_n(&server_count, server_count + 1, __ATOMIC_RELEASE);
+    if (worker_count < most_workers && tsr_work_start(&workers[worker_count].ring, carry_out)) {
+        worker = &workers[worker_count];
+        worker->taken = true;
+        __atomic_store_n(&worker_count, worker_count + 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&starting);
-    return server;
+    return worker;
 }
 
 /* Threads that launch little have none. */
-static bool has_server(void)
+static bool has_worker(void)
 {
     if (__builtin_expect(own != NULL, 1))
         return true;
@@ -319,10 +323,10 @@ static bool has_server(void)
 /* False: it has to be carried out here. */
 static bool defers(CUstream stream)
 {
-    if (tsr_work_is_mine || stream == CU_STREAM_PER_THREAD || tsr_is_any_capture() || !has_server() ||
+    if (tsr_work_is_mine || stream == CU_STREAM_PER_THREAD || tsr_is_any_capture() || !has_worker() ||
         __atomic_load_n(&own->error, __ATOMIC_RELAXED) != CUDA_SUCCESS)
         return false;
-    if (__atomic_load_n(&server_count, __ATOMIC_RELAXED) > 1)
+    if (__atomic_load_n(&worker_count, __ATOMIC_RELAXED) > 1)
         wait_for_others(stream);
     return true;
 }
@@ -454,7 +458,7 @@ bool tsr_deferred_copy_slow(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUst
     return true;
 }
 
-void tsr_deferred_note(const struct tsr_launch *launch)
+void tsr_deferred_note_slow(const struct tsr_launch *launch)
 {
     struct tsr_function_record *known = launch->known;
     if (known && !(__atomic_load_n(&known->taken, __ATOMIC_RELAXED) & form_of(launch)))
@@ -472,9 +476,9 @@ static void wait_for_all(void)
 /* The rings' memory serves again. */
 static void forget_parent(void)
 {
-    tsr_deferring = server_count = 0;
-    for (uint32_t i = 0; i < MOST_SERVERS; i++)
-        servers[i] = (struct server){.ring.memory = servers[i].ring.memory};
+    tsr_deferring = worker_count = 0;
+    for (uint32_t i = 0; i < MOST_WORKERS; i++)
+        workers[i] = (struct worker){.ring.memory = workers[i].ring.memory};
     starting = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     own = NULL;
     made = 0;
@@ -516,8 +520,8 @@ void tsr_deferred_start(const struct tsr_session *session, bool emulated)
     if (!is_wanted(session, emulated) || !tsr_fork_listen(&forks))
         return;
     pthread_once(&once, prepare);
-    uint32_t room = tsr_options()->defer == ALWAYS ? MOST_SERVERS : tsr_os_cpu_count() / 2;
-    most_servers = room < MOST_SERVERS ? room : MOST_SERVERS;
+    uint32_t room = tsr_options()->defer == ALWAYS ? MOST_WORKERS : tsr_os_cpu_count() / 2;
+    most_workers = room < MOST_WORKERS ? room : MOST_WORKERS;
     __atomic_store_n(&tsr_deferring, has_key, __ATOMIC_RELEASE);
     tsr_debug("launches are deferred");
 }

@@ -66,7 +66,13 @@ static inline bool tsr_deferred_copy(CUdeviceptr to, CUdeviceptr from, size_t by
     return tsr_deferred_is_on() && tsr_deferred_copy_slow(to, from, bytes, stream, result);
 }
 
+void tsr_deferred_note_slow(const struct tsr_launch *launch);
+
 /* The driver has taken a launch. */
-void tsr_deferred_note(const struct tsr_launch *launch);
+static inline void tsr_deferred_note(const struct tsr_launch *launch)
+{
+    if (tsr_deferred_is_on())
+        tsr_deferred_note_slow(launch);
+}
 
 #endif

@@ -113,14 +113,25 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
     )
 
 
+def _waits_for_stream(row: Row, prototype: Prototype) -> bool:
+    return stream_of(prototype) is not None and not AFTER_ALL.match(row.symbol)
+
+
+def _engaged(row: Row, waits_itself: bool) -> str:
+    """The form of an export whose wrapper is for processes in which the shim acts (driver/wrapped.h)."""
+    if waits_itself or AT_ONCE.match(row.symbol):
+        return "TSR_AT_ONCE"
+    return "TSR_AFTER_OWN" if AFTER_OWN.match(row.symbol) else "TSR_WHEN_ENGAGED"
+
+
 def _deferring(row: Row, prototype: Prototype) -> list[str]:
     """What comes first, where work may be deferred: this is, or it waits for that of its stream."""
-    deferred, stream = deferred_by(row), stream_of(prototype)
+    deferred = deferred_by(row)
     if deferred:
         return ["    CUresult deferred;", f"    if ({deferred})", "        return deferred;"]
-    if stream is None or AT_ONCE.match(row.symbol) or AFTER_ALL.match(row.symbol):
+    if AT_ONCE.match(row.symbol) or not _waits_for_stream(row, prototype):
         return []
-    named = f"tsr_stream_named({stream}, {'true' if row.base else 'false'})"
+    named = f"tsr_stream_named({stream_of(prototype)}, {'true' if row.base else 'false'})"
     return [
         f"    CUresult deferred = tsr_deferred_wait_for({named});",
         "    if (deferred != CUDA_SUCCESS)",
@@ -234,11 +245,8 @@ def generate(rows: Iterable[Row], prototypes: dict[str, Prototype], by_hand: ByH
         if text:
             body.append(text)
         if text or whole:
-            names_stream = text is not None and prototype is not None and stream_of(prototype) is not None
-            waits_itself = names_stream and not AFTER_ALL.match(row.symbol)
-            at_once = "TSR_AT_ONCE" if waits_itself or AT_ONCE.match(row.symbol) else None
-            own = "TSR_AFTER_OWN" if AFTER_OWN.match(row.symbol) else "TSR_WHEN_ENGAGED"
-            when = "TSR_ALWAYS" if row.symbol in by_hand.always else at_once or own
+            waits_itself = text is not None and prototype is not None and _waits_for_stream(row, prototype)
+            when = "TSR_ALWAYS" if row.symbol in by_hand.always else _engaged(row, waits_itself)
             wrapped.append(f"#define TSR_WRAPS_{row.symbol} {when}")
     return "\n".join(body), "\n".join(wrapped) + "\n"
 

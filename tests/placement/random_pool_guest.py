@@ -83,10 +83,14 @@ class Program:
             return
         self.given += 1
         self.free -= pages
-        first = self.random.randrange(1 << 30)
-        self.launch(self.fill, (found.address,), pages * WORDS, first)
-        found.words = numpy.arange(pages * WORDS, dtype=numpy.uint32) * numpy.uint32(2654435761) + numpy.uint32(first)
-        self.buffers.append(found)
+        self.begin(found)
+
+    def begin(self, buffer: Buffer) -> None:
+        """Fills it, on the GPU and in the model."""
+        first, count = self.random.randrange(1 << 30), buffer.pages * WORDS
+        self.launch(self.fill, (buffer.address,), count, first)
+        buffer.words = numpy.arange(count, dtype=numpy.uint32) * numpy.uint32(2654435761) + numpy.uint32(first)
+        self.buffers.append(buffer)
 
     def _plain(self, pages: int) -> Buffer | None:
         error, address = driver.cuMemAlloc(pages * PAGE)
@@ -176,17 +180,13 @@ class Program:
         what: Literal["mix", "copy", "set", "put", "look"] = self.random.choices(
             ("mix", "copy", "set", "put", "look"), (12, 2, 1, 1, 1)
         )[0]
+        parts = [(out, to), (given, one), (more, other)]
         if what == "mix":
             if any(out != at and abs(out - at) < 4 * count for at in (given, more)):
                 return  # threads would race
-            self.launch(self.mix, (out, given, more), count, number)
-            to[:] = one * numpy.uint32(3) + other + numpy.uint32(number)
-        elif what == "copy" and abs(out - given) >= 4 * count:
-            call(driver.cuMemcpyDtoDAsync(out, given, 4 * count, self.stream))
-            to[:] = one
-        elif what == "set":
-            call(driver.cuMemsetD32Async(out, number, count, self.stream))
-            to[:] = number
+            self.make(what, count, number, parts)
+        elif what == "set" or (what == "copy" and abs(out - given) >= 4 * count):
+            self.make(what, count, number, parts)
         elif what == "put":
             words = numpy.full(count, number, numpy.uint32)
             call(driver.cuMemcpyHtoDAsync(out, words, words.nbytes, self.stream))
@@ -194,6 +194,19 @@ class Program:
             to[:] = words
         elif what == "look":
             self.compare(given, one)
+
+    def make(self, what: str, count: int, number: int, parts: list[tuple[int, Any]]) -> None:
+        """A step on the GPU, and in the model; parts: the one that is written first."""
+        (out, to), (given, one), (more, other) = parts
+        if what == "mix":
+            self.launch(self.mix, (out, given, more), count, number)
+            to[:] = one * numpy.uint32(3) + other + numpy.uint32(number)
+        elif what == "copy":
+            call(driver.cuMemcpyDtoDAsync(out, given, 4 * count, self.stream))
+            to[:] = one
+        else:
+            call(driver.cuMemsetD32Async(out, number, count, self.stream))
+            to[:] = number
 
     def compare(self, address: int, words: Any) -> None:
         found = numpy.zeros(words.size, numpy.uint32)

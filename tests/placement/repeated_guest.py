@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy
 from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.bindings import call
-from tests.placement.random_pool_guest import MOST_WORDS, WORDS, Program
+from tests.placement.random_pool_guest import MOST_WORDS, Program
 
 Step = tuple[str, int, int, list[tuple[int, Any]]]
 
@@ -25,11 +24,7 @@ class Repeated(Program):
             buffer = self._plain(min(self.random.choice((1, 1, 2, 3, 4)), pages))
             assert buffer is not None
             pages -= buffer.pages
-            first = self.random.randrange(1 << 30)
-            self.launch(self.fill, (buffer.address,), buffer.pages * WORDS, first)
-            buffer.words = numpy.arange(buffer.pages * WORDS, dtype=numpy.uint32) * numpy.uint32(2654435761)
-            buffer.words += numpy.uint32(first)
-            self.buffers.append(buffer)
+            self.begin(buffer)
 
     def drawn(self) -> Step:
         what = self.random.choices(("mix", "copy", "set"), (14, 1, 1))[0]
@@ -38,18 +33,6 @@ class Repeated(Program):
             parts = [self.part(count) for _ in range(3)]
             if all(parts[0][0] == at or abs(parts[0][0] - at) >= 4 * count for at, _ in parts[1:]):
                 return what, count, number, parts
-
-    def make(self, step: Step) -> None:
-        what, count, number, ((out, to), (given, one), (more, other)) = step
-        if what == "mix":
-            self.launch(self.mix, (out, given, more), count, number)
-            to[:] = one * numpy.uint32(3) + other + numpy.uint32(number)
-        elif what == "copy":
-            call(driver.cuMemcpyDtoDAsync(out, given, 4 * count, self.stream))
-            to[:] = one
-        else:
-            call(driver.cuMemsetD32Async(out, number, count, self.stream))
-            to[:] = number
 
 
 def main() -> None:
@@ -61,7 +44,7 @@ def main() -> None:
     drawn = [program.drawn() for _ in range(steps)]
     for number in range(times):
         for step in drawn:
-            program.make(step)
+            program.make(*step)
         if number % 4 == 0:
             call(driver.cuStreamSynchronize(program.stream))
     for buffer in program.buffers:

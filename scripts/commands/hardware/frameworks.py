@@ -32,7 +32,7 @@ from tests.e2e.matrix import Placing, placings
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests" / "frameworks"
 TIMEOUT_S = 240
-MODES = ("native", "again", "through", "recorded", "counted")  # and, with several GPUs, policies, first:
+MODES = ("native", "again", "through", "recorded", "counted")  # and, with several GPUs, PLACED and policies
 PLACED = "placed"
 KEPT_SHARE = 0.02
 COPIES = "+copies"
