@@ -520,8 +520,7 @@ void tsr_deferred_start(const struct tsr_session *session, bool emulated)
     if (!is_wanted(session, emulated) || !tsr_fork_listen(&forks))
         return;
     pthread_once(&once, prepare);
-    uint32_t room = tsr_options()->defer == ALWAYS ? MOST_WORKERS : tsr_os_cpu_count() / 2;
-    most_workers = room < MOST_WORKERS ? room : MOST_WORKERS;
+    most_workers = tsr_options()->defer == ALWAYS ? MOST_WORKERS : 1; /* of several, some random programs have failed */
     __atomic_store_n(&tsr_deferring, has_key, __ATOMIC_RELEASE);
     tsr_debug("launches are deferred");
 }
