@@ -96,6 +96,9 @@ static const struct tsr_form *quotient(struct tsr_evaluation *e, const struct ts
         if (value->terms[i].coefficient != 1 || !symbol->origin || !tsr_wide_times(symbol->divisor, divisor, &total) ||
             total & (total - 1))
             continue;
+        tsr_wide content = tsr_form_content(symbol->origin);
+        if (tsr_divide_origin(e, value) && content > 0 && total % content == 0)
+            break; /* no reciprocal: a quotient's quotient */
         const struct tsr_form *rest = tsr_form_without(e, value, value->terms[i].symbol);
         const struct tsr_form *before = undone(e, tsr_form_plus(e, symbol->origin, rest, symbol->divisor), total, &whole);
         if (before)

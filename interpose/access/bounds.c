@@ -11,6 +11,7 @@
 
 #define STEPS 12
 #define LARGEST_SCALE ((int64_t)1 << 60)
+#define LARGEST_PART ((int64_t)1 << 61) /* beyond that it is none: sums of a few stay small enough */
 #define ABSENT UINT32_MAX
 #define UNBOUNDED INT64_MIN /* no number */
 
@@ -66,7 +67,7 @@ static inline int64_t part_of(struct tsr_evaluation *e, uint32_t number, int64_t
     struct tsr_symbol *symbol = tsr_symbol_at(e, number);
     tsr_wide bound = coefficient > 0 ? symbol->high : symbol->low;
     symbol->seen = true;
-    if (is_short(bound) && times(coefficient, (int64_t)bound, &part))
+    if (is_short(bound) && times(coefficient, (int64_t)bound, &part) && part >= -LARGEST_PART && part <= LARGEST_PART)
         return part;
     return UNBOUNDED;
 }

@@ -42,6 +42,23 @@ static void connect(struct tsr_evaluation *e, const struct tsr_division *divisio
         }
 }
 
+/* Of a value's quotients by numbers of which one divides the other, what the greater leaves of the less is a digit. */
+static void relate_quotients(struct tsr_evaluation *e, const struct tsr_division *division)
+{
+    for (const struct tsr_division *each = e->divisions; each; each = each->older) {
+        if (each->hash != division->hash || !each->quotient->count || !tsr_form_equal(each->form, division->form))
+            continue;
+        bool is_less = each->divisor < division->divisor;
+        const struct tsr_division *less = is_less ? each : division, *greater = is_less ? division : each;
+        if (!tsr_wide_is_multiple(greater->divisor, less->divisor))
+            continue;
+        tsr_wide ratio = tsr_wide_divide(greater->divisor, less->divisor);
+        const struct tsr_form *digit = tsr_form_plus(e, less->quotient, greater->quotient, -ratio);
+        tsr_symbol_relate(e, division->quotient, tsr_form_moved(e, digit, 1 - ratio));
+        tsr_symbol_relate(e, division->quotient, tsr_form_times(e, digit, -1));
+    }
+}
+
 /* The form, or its value when it has only one: what is left of a pointer that is divided begins with none. */
 static const struct tsr_form *plain(struct tsr_evaluation *e, const struct tsr_form *form)
 {
@@ -70,8 +87,10 @@ static const struct tsr_division *divided(struct tsr_evaluation *e, const struct
         struct tsr_symbol *symbol = tsr_symbol_at(e, division->quotient->terms[0].symbol);
         symbol->origin = form;
         symbol->divisor = divisor;
-        if (!e->coarse)
+        if (!e->coarse) {
             connect(e, division);
+            relate_quotients(e, division);
+        }
     } else {
         division->remainder = plain(e, tsr_form_plus(e, form, division->quotient, -divisor));
     }

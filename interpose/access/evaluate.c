@@ -111,8 +111,11 @@ static const struct tsr_form *variable(struct tsr_evaluation *e, const struct ts
     return named(e, &symbol);
 }
 
+/* What a loop changes in ways that are not known, unless it goes round no more than once. */
 static const struct tsr_form *havoc(struct tsr_evaluation *e, const struct tsr_access_node *node)
 {
+    if (node->count && tsr_form_high(e, tsr_loop_induction(e, (uint32_t)node->number)) == 0)
+        return tsr_node_value(e, tsr_node_operand(e, node, 0));
     struct tsr_symbol symbol = tsr_symbol_new(-TSR_INFINITE, TSR_INFINITE, e->template->loops[node->number].within);
     symbol.loaded = node->flags & TSR_NODE_LOADED;
     return tsr_symbol_add(e, &symbol);

@@ -152,6 +152,18 @@ static const struct tsr_form *until_equal(struct tsr_evaluation *e, struct test 
     return ends ? tsr_form_moved(e, difference, step) : NULL;
 }
 
+/* Whether an edge back that is taken under these facts is not taken the first time, and so never. */
+static bool ends_at_once(struct tsr_evaluation *e, const struct tsr_facts *facts, uint32_t symbol)
+{
+    struct tsr_facts *first = tsr_facts_room(e, 1);
+    first->items[first->count++] = tsr_form_symbol(e, symbol, 1);
+    const struct tsr_facts *then = tsr_facts_joined(e, facts, first);
+    for (uint32_t i = 0; i < facts->count; i++)
+        if (tsr_form_coefficient(facts->items[i], symbol) && tsr_bound_lower(e, facts->items[i], then) > 0)
+            return true;
+    return false;
+}
+
 /* The greatest count with which an edge back is taken; -1 when it never is. */
 static tsr_wide passes(struct tsr_evaluation *e, uint32_t back, uint32_t loop, uint32_t symbol)
 {
@@ -166,7 +178,8 @@ static tsr_wide passes(struct tsr_evaluation *e, uint32_t back, uint32_t loop, u
             more->items[more->count++] = end;
     }
     const struct tsr_form *k = tsr_form_symbol(e, symbol, 1);
-    return tsr_wide_most(-1, tsr_bound_upper(e, k, tsr_facts_joined(e, facts, more)));
+    tsr_wide most = tsr_wide_most(-1, tsr_bound_upper(e, k, tsr_facts_joined(e, facts, more)));
+    return most >= TSR_INFINITE && ends_at_once(e, facts, symbol) ? -1 : most;
 }
 
 static bool contains(const struct tests *tests, struct test test)
@@ -225,8 +238,6 @@ static struct tsr_fact_link *header_facts(struct tsr_evaluation *e, const struct
                                           uint32_t symbol, const struct tests *const *tests)
 {
     struct tsr_fact_link *found = NULL, **end = &found;
-    for (uint32_t i = 0; i < place->entries; i++)
-        tsr_condition_facts(e, e->template->operands[place->first_entry + i]);
     const struct tsr_facts *here = tsr_condition_facts(e, place->condition);
     for (uint32_t i = 0; place->backs && i < tests[0]->count; i++) {
         struct test test = tests[0]->items[i];
@@ -269,6 +280,15 @@ static void set_bound(struct tsr_evaluation *e, uint32_t symbol, tsr_wide high, 
     }
 }
 
+/* Whether the launch may get into a loop at all. */
+static bool is_entered(struct tsr_evaluation *e, const struct tsr_access_loop *place)
+{
+    bool entered = false;
+    for (uint32_t i = 0; i < place->entries; i++)
+        entered |= tsr_condition_facts(e, e->template->operands[place->first_entry + i]) != NULL;
+    return entered;
+}
+
 /* Bounds the count. False when an assumption that was made does not follow. */
 static bool bound(struct tsr_evaluation *e, uint32_t loop, uint32_t symbol, bool assume)
 {
@@ -282,7 +302,8 @@ static bool bound(struct tsr_evaluation *e, uint32_t loop, uint32_t symbol, bool
     tsr_wide most = -1;
     for (uint32_t i = 0; i < place->backs; i++)
         tests[i] = tests_on_the_way(e, e->template->operands[place->first_back + i], place->condition);
-    for (uint32_t i = 0; i < place->backs; i++)
+    bool entered = is_entered(e, place);
+    for (uint32_t i = 0; entered && i < place->backs; i++)
         most = tsr_wide_most(most, passes(e, e->template->operands[place->first_back + i], loop, symbol));
     struct tsr_fact_link *facts = header_facts(e, place, loop, symbol, tests);
     set_bound(e, symbol, tsr_bound_plus(most, 1), facts);

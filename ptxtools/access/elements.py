@@ -49,9 +49,11 @@ def element(at: Place, index: int, begin: int, end: int, like: Node, width: int)
     if found.step % size:
         found = Steps(index, width, 1, 0)
     begin += found.added
-    if begin < 0 or begin % size:
+    if begin % size:
         return value
     stride = max(found.step, size)
+    if begin < 0:
+        found, begin = _behind(at, found, begin, stride)
     value = graph.fresh(like._replace(name=BEYOND))
     room = (end - begin - size) // stride + 1
     for number in reversed(range(min(max(room, 0), _most(like.width)))):
@@ -63,6 +65,14 @@ def element(at: Place, index: int, begin: int, end: int, like: Node, width: int)
         there = graph.add(like._replace(op=Op.PARAMETER, number=begin + number * stride, block=0))
         value = at.select(before, there, value, like.width)
     return value
+
+
+def _behind(at: Place, index: Steps, begin: int, stride: int) -> tuple[Steps, int]:
+    """The index from the first element of the block on, and that one's offset; any smaller one is beyond the end."""
+    skipped = -(begin // stride)
+    less = at.graph.number(-skipped * stride // index.step)
+    node = Node(Op.ADD, (index.value, less), index.width, block=at.block, condition=at.condition)
+    return index._replace(value=at.graph.add(node)), begin + skipped * stride
 
 
 def _most(bits: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.numbering import Numbering
 from ptxtools.access.template import Node, Op
 
 _INVARIANT = {  # the same in every iteration when their operands are
@@ -20,8 +21,9 @@ _INVARIANT = {  # the same in every iteration when their operands are
 }
 _STEPS = {Op.ADD, Op.SUB}
 _DEPTH = 16
+_MOST_NODES = 256
 
-_Parts = dict[int, int]  # of a value: by node, what is added to that node to make it
+_Parts = dict[int, int]  # of a value: by the number of another value, what is added to that one to make it
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ def count_iterations(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> None
     turns = _Iterations(graph)
     for each in _stepping(graph, loops):
         for operand in (each.node, each.after):
-            turns.by_operand.setdefault(operand, []).append(each)
+            turns.by_operand.setdefault(turns.numbers.of(operand), []).append(each)
     for index in range(len(graph.nodes)):
         if graph.nodes[index].op is Op.PHI:
             turns.count(index)
@@ -54,19 +56,31 @@ def _stepping(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> Iterator[_S
             yield _Stepping(index, node.args[0], operands[1])
 
 
-def _is_constant(graph: Graph, index: int, loop: int, depth: int = _DEPTH) -> bool:
+def _is_constant(graph: Graph, index: int, loop: int) -> bool:
     """Whether a value is the same in all iterations of a loop."""
-    node = graph.nodes[index]
-    if loop not in graph.template.block_loops[node.block] and node.op not in _INVARIANT:
-        return node.op is not Op.INDUCTION or node.number != loop
-    return depth > 0 and node.op in _INVARIANT and all(_is_constant(graph, arg, loop, depth - 1) for arg in node.args)
+    pending, seen = [index], set[int]()
+    while pending and len(seen) < _MOST_NODES:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        node = graph.nodes[each]
+        if node.op in _INVARIANT:
+            pending += node.args
+        elif loop in graph.template.block_loops[node.block] or (node.op is Op.INDUCTION and node.number == loop):
+            return False
+    return not pending
 
 
 class _Iterations:
-    """`by_operand`: values of loops by what they are in the loop and at its end."""
+    """`by_operand`: values of loops by what they are in the loop and at its end.
+
+    Values are told by their numbers: what the loop begins with is often computed again on the path around it.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.numbers = Numbering(graph)
         self.by_operand: dict[int, list[_Stepping]] = {}
 
     def count(self, index: int) -> None:
@@ -85,13 +99,13 @@ class _Iterations:
 
     def parts(self, index: int, width: int) -> _Parts:
         """The value itself, and others that it is with a number added."""
-        found, total = {index: 0}, 0
+        found, total = {self.numbers.of(index): 0}, 0
         while (node := self.graph.nodes[index]).op is Op.ADD and node.width == width and len(found) < _DEPTH:
             number = self.graph.number_of(node.args[1])
             if number is None:
                 break
             index, total = node.args[0], total + number
-            found[index] = total
+            found[self.numbers.of(index)] = total
         return found
 
     def turns(self, sums: list[_Parts], stepping: _Stepping, width: int) -> tuple[list[int], int] | None:
@@ -100,7 +114,7 @@ class _Iterations:
         paths: list[dict[int, int]] = []  # by path: from what is added to how often the loop ran
         for parts in sums:
             begun = {added - start[part]: 0 for part, added in parts.items() if part in start}
-            ends = enumerate((stepping.node, stepping.after), 1)
+            ends = enumerate(map(self.numbers.of, (stepping.node, stepping.after)), 1)
             paths.append({**begun, **{parts[part]: turn for turn, part in ends if part in parts}})
         common = [added for added in paths[0] if all(added in path for path in paths)]
         if not common:

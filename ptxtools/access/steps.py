@@ -25,7 +25,7 @@ def find_steps(graph: Graph) -> None:
             phi = Node(Op.PHI, operands[index][:entries], block=node.block, conditions=conditions[index][:entries])
             start = graph.fresh(phi)
         backs = operands[index][entries:]
-        width = max((graph.nodes[back].width for back in backs), default=0)
+        width = max((graph.nodes[back].width or finder.width(back, index) for back in backs), default=0)
         op, args = (Op.HAVOC, (start, *backs)) if step is None else (Op.LOOP, (start, step))
         graph.nodes[index] = node._replace(op=op, args=args, conditions=(), width=width)
     count_iterations(graph, {index: operands[index] for index in loops if index not in finder.conditional})
@@ -64,9 +64,7 @@ class _Finder:
         deltas = []
         for value, condition in zip(self.operands[loop][entries:], self.conditions[loop][entries:], strict=True):
             self.implied, self.found = self.predicates(condition), {}
-            node = self.graph.nodes[self.chosen(value, loop)]
-            width = node.width if node.op in (Op.ADD, Op.SUB) else 64
-            deltas.append(self.delta(value, loop, width, _DEPTH))
+            deltas.append(self.delta(value, loop, self.width(self.chosen(value, loop), loop) or 64, _DEPTH))
         self.implied, self.found = outer
         self.active.discard(loop)
         step = None
@@ -74,6 +72,15 @@ class _Finder:
             step = self.phi([delta for delta in deltas if delta is not None], loop)
         self.known[loop] = step
         return step
+
+    def width(self, value: int, loop: int) -> int:
+        """Bits of the sums that a value is on all paths that change the LOOP node; 0: it is none, or they differ."""
+        node = self.graph.nodes[value]
+        if node.op is not Op.PHI:
+            return node.width if node.op in (Op.ADD, Op.SUB) else 0
+        sums = (self.graph.nodes[arg] for arg in node.args if arg != loop)
+        widths = {each.width if each.op in (Op.ADD, Op.SUB) else 0 for each in sums}
+        return widths.pop() if len(widths) == 1 else 0
 
     def predicates(self, condition: int) -> dict[int, bool]:
         """Predicates that hold under a path condition."""

@@ -7,8 +7,8 @@ value wherever it is read after both.
 from __future__ import annotations
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.numbering import Numbering
 from ptxtools.access.template import Op
-from ptxtools.machine.numbering import Numbering
 
 _DEPTH = 8  # choices in choices
 

@@ -13,9 +13,9 @@ divisor is 0, is the quotient.
 from __future__ import annotations
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.numbering import Finder
 from ptxtools.access.template import Node, Op
 from ptxtools.machine.maker import ESTIMATE
-from ptxtools.machine.numbering import Finder
 
 _DIVISIONS = {Op.DIV, Op.REM}
 

@@ -6,8 +6,8 @@ As a minimum or maximum, a value keeps its bounds, and a 64-bit number in it is 
 from __future__ import annotations
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.numbering import Numbering
 from ptxtools.access.template import Node, Op
-from ptxtools.machine.numbering import Numbering
 
 
 def find_extremes(graph: Graph) -> None:

@@ -7,8 +7,8 @@ incoming edge decides the selects that its own path condition determines.
 from __future__ import annotations
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.numbering import Numbering
 from ptxtools.access.template import Op
-from ptxtools.machine.numbering import Numbering
 
 _PHIS = {Op.PHI, Op.LOOP}
 _MOVING = {Op.PHI, Op.LOOP, Op.HAVOC}  # their operands were computed under other conditions
@@ -40,6 +40,14 @@ class Guards:
     def chosen(self, index: int, condition: int) -> int:
         conditions = self._of(condition)
         return self._rewritten(index, condition, conditions) if conditions else index
+
+    def see_conditions(self) -> None:
+        """Simplifies what is compared under the conditions around it, as addresses are, unless selects ask the same."""
+        asked = {self._numbers.predicate(node.args[0])[0] for node in self._graph.nodes if node.op is Op.SELECT}
+        conditions = self._graph.template.conditions
+        for number, (parent, predicate, *_) in enumerate(conditions):
+            if predicate >= 0 and self._numbers.predicate(predicate)[0] not in asked:
+                conditions[number] = conditions[number]._replace(predicate=self.chosen(predicate, parent))
 
     def side(self, index: int, condition: int) -> int:
         """A node, or what is left of choices of choices where a condition's conditions hold."""

@@ -6,9 +6,9 @@ So the minimum of two 64-bit values is recognised even if only one of its words 
 from __future__ import annotations
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.numbering import Numbering
 from ptxtools.access.template import Node, Op
 from ptxtools.machine.maker import Maker
-from ptxtools.machine.numbering import Numbering
 
 
 def find_halves(graph: Graph) -> None:

@@ -31,7 +31,9 @@ def rewrite(graph: Graph, dominates: Dominates) -> None:
     for find in (restore, narrow, choose):
         find(graph)
         graph.simplify()
-    _see_addresses(graph, Guards(graph).chosen)
+    guards = Guards(graph)
+    _see_addresses(graph, guards.chosen)
+    guards.see_conditions()
     find_divisions(graph)
     find_signed(graph)
     find_halves(graph)

@@ -2,8 +2,8 @@
 one value.
 
 A node may be used where the facts of its condition hold. So a phi is replaced by one of its operands if all of them are
-equal and that one either dominates the phi, or is computed from what a launch has from the beginning under no
-more facts than hold at the phi.
+equal and that one either dominates the phi, or is computed, under no more facts than hold at the phi, from what a
+launch has from the beginning and from values that dominate the phi.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.numbering import Numbering
 from ptxtools.access.template import Op
-from ptxtools.machine.numbering import Numbering
 
 _PHIS = {Op.PHI, Op.LOOP}
 _FROM_THE_BEGINNING = {Op.NUMBER, Op.PARAMETER, Op.SPECIAL, Op.SYMBOL}
 _COMPUTED = {
     *(Op.ADD, Op.SUB, Op.NEG, Op.NOT, Op.MUL, Op.MUL_WIDE, Op.SHL, Op.SHR, Op.AND, Op.OR, Op.XOR),
-    *(Op.CONVERT, Op.EXTRACT, Op.MIN, Op.MAX, Op.DIV, Op.REM),
+    *(Op.CONVERT, Op.EXTRACT, Op.MIN, Op.MAX, Op.DIV, Op.REM, Op.COMPARE),
 }
 _DEPTH = 8
 
@@ -39,7 +39,7 @@ def settle(graph: Graph, dominates: Dominates) -> None:
         if len({numbering.of(arg) for arg in args}) == 1:
             held = _ancestors(graph, node.condition)
             for arg in args:
-                if _is_before(graph, arg, node.block, dominates) or _is_closed(graph, arg, held):
+                if _is_before(graph, arg, node.block, dominates) or _is_closed(graph, arg, held, node.block, dominates):
                     graph.substitute(index, arg)
                     break
 
@@ -61,8 +61,8 @@ def _ancestors(graph: Graph, condition: int) -> set[int]:
     return found
 
 
-def _is_closed(graph: Graph, index: int, held: set[int]) -> bool:
-    """Whether a value is made of what a launch has from the beginning, in conditions whose facts hold."""
+def _is_closed(graph: Graph, index: int, held: set[int], block: int, dominates: Dominates) -> bool:
+    """Whether a value is made, in conditions whose facts hold, of what there is whenever the block begins."""
     pending, seen = [index], set()
     while pending:
         each = graph.resolve(pending.pop())
@@ -70,7 +70,8 @@ def _is_closed(graph: Graph, index: int, held: set[int]) -> bool:
         if each in seen or node.op in _FROM_THE_BEGINNING:
             continue
         seen.add(each)
-        if node.op not in _COMPUTED or node.condition not in held:
+        if node.op in _COMPUTED and node.condition in held:
+            pending += node.args
+        elif not _is_before(graph, each, block, dominates):
             return False
-        pending += node.args
     return True

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.numbering import Numbering
 from ptxtools.access.template import Node, Op
 from ptxtools.machine.maker import CARRY, HIGH_OF_SHIFT, SUM
-from ptxtools.machine.numbering import Numbering
 
 WORD = (1 << 32) - 1
 

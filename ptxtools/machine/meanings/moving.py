@@ -61,6 +61,8 @@ def funnel(at: Place, code: MachineInstruction) -> int | None:
     x, y = at.word(low), at.word(high)
     if at.make.of(y) == 0:
         return at.make.shift_right(x, number, False)
+    if at.make.of(x) == 0:
+        return at.make.shift_left(y, 32 - number) if number else x
     return at.make.scratch(LOW_OF_SHIFT, (x, y, at.make.number(number)))
 
 
