@@ -149,7 +149,9 @@ static const struct tsr_form *overlapping(struct tsr_evaluation *e, const struct
                                           const struct tsr_form *a, const struct tsr_form *b)
 {
     tsr_wide bits = tsr_form_mask(e, a), more = tsr_form_mask(e, b), low = 0;
-    if (bits < 0 || more < 0 || (bits | more) >> node->width) {
+    bool holds_here =
+        bits < 0 || more < 0 || (bits | more) >> node->width; /* what is found then: the condition's facts say it */
+    if (holds_here) {
         a = seen(e, node, 0), b = seen(e, node, 1);
         bits = proved_mask(e, a, node->condition), more = proved_mask(e, b, node->condition);
     }
@@ -160,8 +162,10 @@ static const struct tsr_form *overlapping(struct tsr_evaluation *e, const struct
     if (node->op == TSR_OP_OR)
         low = tsr_wide_most(tsr_form_low(e, a), tsr_form_low(e, b));
     const struct tsr_form *result = tsr_form_between(e, low, tsr_wide_below(bits | more), a, b, bits | more);
-    if (result->count)
+    if (result->count) {
+        tsr_symbol_at(e, result->terms[0].symbol)->condition = holds_here ? node->condition : 0;
         tsr_symbol_relate(e, result, tsr_form_plus(e, tsr_form_plus(e, result, a, -1), b, -1));
+    }
     return result;
 }
 

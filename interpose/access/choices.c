@@ -26,6 +26,8 @@ static const struct tsr_form *extreme(struct tsr_evaluation *e, const struct tsr
     tsr_wide top = is_min ? tsr_wide_least(high[0], high[1]) : tsr_wide_most(high[0], high[1]);
     const struct tsr_form *result = tsr_form_between(e, bottom, top, sides[0], sides[1], -1);
     tsr_symbol_set_sides(e, result, sides);
+    if (result->count) /* the facts of the condition may say how the sides are seen */
+        tsr_symbol_at(e, result->terms[0].symbol)->condition = node->condition;
     for (int i = 0; i < 2 && !e->coarse; i++)
         tsr_symbol_relate(e, result, is_min ? tsr_form_plus(e, result, sides[i], -1) : tsr_form_plus(e, sides[i], result, -1));
     return result;
@@ -62,17 +64,10 @@ static bool set_choices(struct tsr_evaluation *e, struct tsr_symbol *symbol, con
     return true;
 }
 
-static bool is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t condition)
-{
-    while (condition && condition != outer)
-        condition = e->template->conditions[condition].parent;
-    return condition == outer;
-}
-
 static bool are_known(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t condition)
 {
     for (uint32_t i = 0; i < form->count; i++)
-        if (!is_around(e, tsr_symbol_at(e, form->terms[i].symbol)->condition, condition))
+        if (!tsr_condition_is_around(e, tsr_symbol_at(e, form->terms[i].symbol)->condition, condition))
             return false;
     return true;
 }

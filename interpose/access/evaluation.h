@@ -21,6 +21,7 @@
 #define TSR_VIEW_BUCKETS 32u
 #define TSR_PHI_BUCKETS 32u
 #define TSR_NO_SYMBOL UINT32_MAX
+#define TSR_NO_CONDITION UINT32_MAX /* of a symbol whose facts hold together nowhere else */
 #define TSR_DEPTH 250u /* of values that depend on each other */
 
 /* A template's sections, checked. */
@@ -225,6 +226,7 @@ extern const struct tsr_form tsr_form_zero;
 extern const struct tsr_facts tsr_facts_none;
 
 /* form.c */
+bool tsr_condition_is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t condition);
 void *tsr_scratch_take(struct tsr_evaluation *e, size_t bytes);
 void tsr_evaluation_leave(struct tsr_evaluation *e) __attribute__((noreturn));
 void tsr_evaluation_split(struct tsr_evaluation *e, uint32_t axis, uint32_t blocks) __attribute__((noreturn));

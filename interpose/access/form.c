@@ -52,12 +52,34 @@ const struct tsr_form *tsr_symbol_add(struct tsr_evaluation *e, const struct tsr
     return tsr_form_symbol(e, e->symbol_count++, 1);
 }
 
+/* Whether whatever holds in one condition holds in the other. */
+bool tsr_condition_is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t condition)
+{
+    if (condition == TSR_NO_CONDITION)
+        return true;
+    while (condition && condition != outer)
+        condition = e->template->conditions[condition].parent;
+    return condition == outer;
+}
+
+/* What is known of a symbol by what is known of others holds only where that does. */
+static void narrow(struct tsr_evaluation *e, struct tsr_symbol *symbol, const struct tsr_form *fact)
+{
+    for (uint32_t i = 0; i < fact->count; i++) {
+        uint32_t other = tsr_symbol_at(e, fact->terms[i].symbol)->condition;
+        if (tsr_condition_is_around(e, other, symbol->condition))
+            continue;
+        symbol->condition = tsr_condition_is_around(e, symbol->condition, other) ? other : TSR_NO_CONDITION;
+    }
+}
+
 /* Adds a fact to each symbol of a form, which is one symbol or a number. */
 void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, const struct tsr_form *fact)
 {
     for (uint32_t i = 0; i < symbol->count; i++) {
         struct tsr_symbol *of = tsr_symbol_at(e, symbol->terms[i].symbol);
         of->reach |= tsr_form_reach(e, fact, TSR_NO_SYMBOL);
+        narrow(e, of, fact);
         struct tsr_fact_link *link = tsr_scratch_take(e, sizeof *link);
         *link = (struct tsr_fact_link){.form = fact};
         if (of->last_fact)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Mapping
+
+import pytest
 
 from ptxtools.access.bits import Bits
 from ptxtools.access.build import build
@@ -126,3 +129,45 @@ def test_bits_of_two_known_numbers_are_known() -> None:
     (found,) = evaluate(build(module, module.kernels[0]), launch).touched
     begin = (1 << 20) + 4 * 0b1101_0100 * 17
     assert (found.begin, found.end) == (begin, begin + 128)
+
+
+EITHER = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry either(.param .u64 pointer, .param .u32 end)
+{
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<9>;
+    .reg .pred %p<2>;
+    ld.param.u64 %rd1, [pointer];
+    ld.param.u32 %r1, [end];
+    mov.u32 %r2, %tid.x;
+    mov.b32 %r3, -20;
+    mad.lo.s32 %r4, %r2, 4, %r3;
+    setp.le.s32 %p1, %r4, %r1;
+    @%p1 bra less;
+    OPERATION
+    bra join;
+less:
+    add.s32 %r5, %r1, 3;
+join:
+    mul.wide.s32 %rd2, %r4, 1;
+    add.s64 %rd3, %rd1, %rd2;
+    st.global.u8 [%rd3], %r2;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("operation", ["or.b32 %r4, %r4, 5;", "xor.b32 %r4, %r4, 5;", "max.u32 %r4, %r4, %r1;"])
+def test_what_holds_of_an_or_on_one_way_is_not_taken_to_hold_on_the_other(operation: str) -> None:
+    """Its operand is not negative where it is made; on the way around, the operand may be."""
+    module = read(EITHER.replace("OPERATION", operation))
+    (kernel,) = module.kernels
+    begin = 1 << 32
+    launch = Launch(struct.pack("<QI", begin + 4096, 4), (1, 1, 1), (8, 1, 1), lambda _: (begin, begin + 8192))
+    found = evaluate(build(module, kernel), launch)
+    assert not found.unknown
+    assert min(each.first for each in found.ranges) == -20
+    assert max(each.last for each in found.ranges) < 20
