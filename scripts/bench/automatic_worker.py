@@ -8,6 +8,7 @@ of the last results.
 """
 
 import hashlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -98,11 +99,11 @@ def trained(model: nn.Module, loss_of: Callable[[int], Tensor], units: int) -> C
 
 
 def training(units: int) -> Callable[[], Tensor]:
-    """Of a GPT-2 of 8 layers."""
+    """Of a GPT-2 of 8 layers. Its attention is PyTorch's own: the gradients of the fused one differ from run to run."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     shape = {"n_layer": 8, "n_embd": 1024, "n_head": 16, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
-    model = GPT2LMHeadModel(GPT2Config(**shape)).to("cuda", torch.bfloat16).train()
+    model = GPT2LMHeadModel(GPT2Config(**shape, attn_implementation="eager")).to("cuda", torch.bfloat16).train()
     batches = [tokens(8, 512, 50000) for _ in range(units)]
     return trained(model, lambda number: model(input_ids=batches[number], labels=batches[number]).loss, units)
 
@@ -114,6 +115,53 @@ def resnet_training(units: int) -> Callable[[], Tensor]:
     model = ResNetForImageClassification(ResNetConfig()).to("cuda", torch.bfloat16).train()
     images, labels = random(32, 3, 224, 224), torch.arange(32, device="cuda") % 2
     return trained(model, lambda _: nn.functional.cross_entropy(model(images).logits.float(), labels), units)
+
+
+def pipeline(units: int) -> Callable[[], Tensor]:
+    """A diffusers pipeline of the Wan class, of 12 layers, with guidance: from embedded prompts to latents."""
+    from diffusers import AutoencoderKLWan, FlowMatchEulerDiscreteScheduler, WanPipeline, WanTransformer3DModel
+
+    shape = {"num_attention_heads": 12, "ffn_dim": 8960, "num_layers": 12}
+    model = made(lambda: WanTransformer3DModel(**shape))
+    decoder = made(lambda: AutoencoderKLWan(base_dim=8, num_res_blocks=1))
+    pipe = WanPipeline(None, None, decoder, FlowMatchEulerDiscreteScheduler(shift=3.0), model)
+    pipe.set_progress_bar_config(disable=True)
+    prompts = {name: random(1, 512, 4096) for name in ("prompt_embeds", "negative_prompt_embeds")}
+    latents = random(1, 16, 5, 60, 104).float()
+    size = {"height": 480, "width": 832, "num_frames": 17}
+    return lambda: pipe(num_inference_steps=units, latents=latents, output_type="latent", **size, **prompts).frames
+
+
+def jax_training(units: int) -> Callable[[], Tensor]:
+    """JAX: steps of gradient descent on a perceptron, compiled."""
+    os.environ["XLA_FLAGS"] = "--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    import jax
+    from jax import numpy as jnp
+
+    keys = jax.random.split(jax.random.key(1), 10)
+    state = [jax.random.normal(key, (4096, 4096), jnp.bfloat16) / 64 for key in keys[:8]]
+    inputs, wanted = (jax.random.normal(key, (2048, 4096), jnp.bfloat16) for key in keys[8:])
+
+    def loss_of(weights: list[jax.Array]) -> jax.Array:
+        values = inputs
+        for weight in weights:
+            values = jax.nn.gelu(values @ weight)
+        return jnp.mean((values - wanted).astype(jnp.float32) ** 2)
+
+    @jax.jit
+    def step(weights: list[jax.Array]) -> tuple[list[jax.Array], jax.Array]:
+        loss, slopes = jax.value_and_grad(loss_of)(weights)
+        return [weight - 0.01 * slope for weight, slope in zip(weights, slopes, strict=True)], loss
+
+    def run() -> Tensor:
+        weights, losses = state, []
+        for _ in range(units):
+            weights, loss = step(weights)
+            losses.append(loss)
+        return torch.tensor([float(loss) for loss in losses])
+
+    return run
 
 
 def fft(units: int) -> Callable[[], Tensor]:
@@ -140,6 +188,8 @@ PROGRAMS = {
     "training": training,
     "resnet-training": resnet_training,
     "fft": fft,
+    "pipeline": pipeline,
+    "jax-training": jax_training,
 }
 TRAIN = ("training", "resnet-training")
 

@@ -52,7 +52,7 @@ def bench(name: str, *words: str) -> tuple[str, ...]:
     return (sys.executable, str(BENCH / name), *words)
 
 
-CANNOT_GAIN = ("decode", "training", "resnet-training", "fft")
+CANNOT_GAIN = ("decode", "training", "resnet-training", "fft", "jax-training")
 STEPS = (
     Step("automatic", bench("automatic", "requests", "guidance", "ensemble", "--gpus", "2", "--rounds", "5"), 200),
     Step("serve", bench("serve", "--threads", "4", "--rounds", "5"), 90),
@@ -62,7 +62,7 @@ STEPS = (
     Step("copies", bench("copies", "--rounds", "2"), 45),
     Step("replay", bench("replay"), 45, writes_json=False),
     Step("faults", (sys.executable, LAB, "faults", "--real", "--runs", "40", "--jobs", "2"), 120),
-    Step("cannot-gain", bench("automatic", *CANNOT_GAIN, "--gpus", "2", "--rounds", "5"), 180),
+    Step("cannot-gain", bench("automatic", *CANNOT_GAIN, "--gpus", "2", "--rounds", "5"), 240),
     Step("pool-small", bench("pool", "--layers", "8", "--rounds", "3", "--reserve", "130GiB"), 120),
     Step("pool", bench("pool", "--rounds", "3"), 400),
     Step("spill", bench("spill"), 300),
