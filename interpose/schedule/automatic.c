@@ -13,6 +13,7 @@
 #include "driver/real.h"
 #include "lane/lane_client.h"
 #include "lane/prepared.h"
+#include "memory/copies.h"
 #include "memory/directory.h"
 #include "memory/owners.h"
 #include "memory/pairs.h"
@@ -56,6 +57,7 @@ struct recent {
 static struct {
     struct tsr_place place;
     struct tsr_guard guard;
+    uint64_t held; /* bytes of memory's copies, at the last launch */
     struct tsr_samples samples;
     struct tsr_points points;
     struct tsr_progress progress;
@@ -419,6 +421,16 @@ bool tsr_automatic_sleeps(void)
     return tsr_sleep_goes_on(&state->sleep);
 }
 
+/* Whether code for a GPU is missing, or a GPU has got a copy of memory since the last launch. */
+static bool makes_locked(void)
+{
+    uint64_t held = 0, before = state->held;
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+        held += __atomic_load_n(&tsr_copies_held[gpu], __ATOMIC_RELAXED);
+    state->held = held;
+    return held > before || asked_launch.unprepared;
+}
+
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
     uint32_t gpu = tsr_lane_rank(lane);
@@ -439,9 +451,12 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     if (tsr_decisions_are_wanted)
         log_decision_locked(gpu, &clocks);
+    bool makes = makes_locked();
+    if (makes)
+        tsr_guard_excuse(&state->guard);
     __atomic_store_n(&state->stays, tsr_guard_next(&state->guard, &clocks), __ATOMIC_RELAXED);
     if (!tsr_plan_is_there && !tsr_owners_have_begun())
-        tsr_sleep_look(&state->sleep, &state->guard, &clocks, state->figures.launches);
+        tsr_sleep_look(&state->sleep, &state->guard, &clocks, state->figures.launches, makes);
     asked_at_ns = lane || tsr_host_time_is_virtual() ? 0 : (double)tsr_os_monotonic_ns();
     pthread_mutex_unlock(&lock);
 }

@@ -23,10 +23,10 @@ static void look_anew(struct tsr_sleep *sleep, const struct tsr_guard *guard, co
 }
 
 void tsr_sleep_look(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now,
-                    uint64_t launches)
+                    uint64_t launches, bool makes)
 {
     double passed_ns = now->single_ns - sleep->began.single_ns;
-    bool looks = guard->rests && __atomic_load_n(&sleep->looks, __ATOMIC_RELAXED);
+    bool looks = guard->rests && !makes && __atomic_load_n(&sleep->looks, __ATOMIC_RELAXED);
     if (looks && passed_ns < LOOK_NS)
         return;
     if (!looks || now->promised_ns - sleep->began.promised_ns <= (1 - guard->options.least) * passed_ns) {

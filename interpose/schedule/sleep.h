@@ -22,9 +22,10 @@ struct tsr_sleep {
     uint64_t won;   /* windows, then */
 };
 
-/* A launch was looked at, the guard was asked, and the clocks stand so; launches: that were looked at. It may fall asleep. */
+/* A launch was looked at, the guard was asked, and the clocks stand so; launches: that were looked at. It may fall asleep, unless something is made that is
+ * made once, such as code for a GPU: then nothing could be promised. */
 void tsr_sleep_look(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now,
-                    uint64_t launches);
+                    uint64_t launches, bool makes);
 /* Before a piece of work: whether it is not looked at. */
 bool tsr_sleep_goes_on(struct tsr_sleep *sleep);
 static inline bool tsr_sleep_is_awake(const struct tsr_sleep *sleep)

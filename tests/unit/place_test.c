@@ -762,6 +762,23 @@ TEST(who_wins_nothing_rests_longer_each_time)
     CHECK(tried >= 8 * 20 && tried <= 10 * 21); /* 20, 40, ... 640, 1000, 1000 ms of rest between them */
 }
 
+TEST(what_is_made_once_does_not_lengthen_rests)
+{
+    unsigned tried = 0;
+    start_guard();
+    for (double ns = 0; ns < 600 * MS; ns += MS) {
+        tsr_guard_excuse(&guard);
+        tried += !stays(ns, ns, 0.5 * ns);
+    }
+    CHECK_EQ(guard.won, 0);
+    CHECK(tried >= 14 * 20); /* windows and rests of 20 ms */
+    for (double ns = 600 * MS; ns < 4600 * MS; ns += MS) {
+        tsr_guard_excuse(&guard); /* as if there were no end to it */
+        tried += !stays(ns, ns, 0.5 * ns);
+    }
+    CHECK(tried <= 27 * 21);
+}
+
 TEST(nothing_is_tried_while_nothing_is_promised)
 {
     unsigned tried = 0;

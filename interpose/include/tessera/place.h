@@ -202,7 +202,8 @@ struct tsr_guard {
     struct tsr_guard_options options;
     struct tsr_guard_clocks began; /* the window, or the rest */
     double until_ns, rest_ns;
-    bool rests;
+    bool rests, excused;
+    uint32_t excuses;              /* since a window was won */
     uint64_t windows, won, rested; /* rested: launches */
 };
 /* cffi: end */
@@ -242,6 +243,8 @@ TSR_PLACE_API double tsr_place_end(const struct tsr_place *place);
 TSR_PLACE_API struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place);
 
 TSR_PLACE_API void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options);
+/* Something is made that is made once: code for a GPU, its copy of memory. If this window is not won for that, the next rest is no longer. */
+TSR_PLACE_API void tsr_guard_excuse(struct tsr_guard *guard);
 /* Whether the next launch stays home. */
 TSR_PLACE_API bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now);
 
