@@ -5,7 +5,8 @@
 Builds the native parts with their tests if TESSERA_NATIVE does not name such a build, then runs the steps that --list
 shows, one after the other, each for as long as it may take at most: what does not fit into the time that is left is not
 begun, and says so. Each step's log and JSON go to FOLDER, and `figures.json` says how each ended. Exit status 0 when
-all steps that were begun passed. Needs two GPUs, PyTorch and transformers; `pool` and `spill` also accelerate.
+all steps that were begun passed. Needs two GPUs, PyTorch and transformers; `pool` and `spill` also accelerate,
+`pipeline` diffusers.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def bench(name: str, *words: str) -> tuple[str, ...]:
 CANNOT_GAIN = ("decode", "training", "resnet-training", "fft", "jax-training")
 STEPS = (
     Step("automatic", bench("automatic", "requests", "guidance", "ensemble", "--gpus", "2", "--rounds", "5"), 200),
-    Step("serve", bench("serve", "--threads", "4", "--rounds", "5"), 90),
+    Step("pipeline", bench("automatic", "pipeline", "--units", "20", "--gpus", "2", "--rounds", "8"), 120),
+    Step("serve", bench("serve", "--threads", "4,8", "--rounds", "5"), 130),
     Step("frameworks", (sys.executable, HARDWARE, "frameworks", "--policies", "2", "--memory", "copies"), 150),
     Step("contract", (sys.executable, HARDWARE, "contract", "--redirect", "0"), 60),
     Step("launch-path", bench("launch_path", "--threads", "1,8", "--rounds", "2"), 60),
