@@ -24,15 +24,19 @@ static void set(uint32_t *which, uint32_t lanes)
     __atomic_store_n(which, lanes, __ATOMIC_RELEASE);
 }
 
+static void count_away(const struct tsr_stream *stream, bool more)
+{
+    uint32_t step = more ? 1 : UINT32_MAX;
+    __atomic_fetch_add(&away.kinds[stream->kind], step, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&away.all, step, __ATOMIC_SEQ_CST);
+}
+
 static void set_away(struct tsr_stream *stream, uint32_t lanes)
 {
     bool was = stream->away, is = lanes;
     set(&stream->away, lanes);
-    if (was == is)
-        return;
-    uint32_t step = is ? 1 : UINT32_MAX;
-    __atomic_fetch_add(&away.kinds[stream->kind], step, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&away.all, step, __ATOMIC_SEQ_CST);
+    if (was != is)
+        count_away(stream, is);
 }
 
 bool tsr_strands_any_away(void)
@@ -171,14 +175,19 @@ CUresult tsr_strands_depart(struct tsr_stream *stream, struct tsr_lane_client *l
         result = CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
         result = tsr_order_open_locked(stream, lane);
-    if (result == CUDA_SUCCESS)
-        result = fork_lane(stream, lane, apart ? 0 : stream->away & ~stream->unsignalled,
-                           &stream->fork_values[tsr_lane_number(lane)]);
     if (result != CUDA_SUCCESS)
         return result;
-    set(&stream->unsignalled, apart ? stream->unsignalled | bit : bit);
-    set(&stream->forked, apart ? stream->forked | bit : bit);
-    set_away(stream, apart ? stream->away | bit : bit);
+    count_away(stream, true); /* before the fence: what another thread enqueues behind it, it has to leave a note of */
+    result =
+        fork_lane(stream, lane, apart ? 0 : stream->away & ~stream->unsignalled, &stream->fork_values[tsr_lane_number(lane)]);
+    if (result == CUDA_SUCCESS) {
+        set(&stream->unsignalled, apart ? stream->unsignalled | bit : bit);
+        set(&stream->forked, apart ? stream->forked | bit : bit);
+        set_away(stream, apart ? stream->away | bit : bit);
+    }
+    count_away(stream, false);
+    if (result != CUDA_SUCCESS)
+        return result;
     __atomic_store_n(&stream->lane, lane, __ATOMIC_RELEASE);
     if (listener && apart)
         listener->forked(stream, tsr_lane_rank(lane));

@@ -45,6 +45,15 @@ def test_launches_on_other_gpus_change_nothing(setting: Setting, chunk: int, nam
         assert found.rows[name].away > chunk, f"{name}: no launches ran elsewhere"
 
 
+def test_a_stream_that_one_thread_gives_work_at_home_while_another_sends_it_elsewhere(setting: Setting) -> None:
+    """Two threads use the legacy stream: one makes it wait for an event, while a launch of the other departs."""
+    words = ["--seed", "922291", "--only", "0.0.14,3.0.10", "--repeat", "2000"]
+    ran = run(setting, POLICIES["stream"], words, 2000)
+    assert ran.bad == ""
+    assert len(ran.digests) == 2000
+    assert len({digest for _, digest in ran.digests}) == 1
+
+
 @pytest.mark.full
 def test_programs_are_the_same_each_time(setting: Setting) -> None:
     """All features, twice without a policy: a program whose bytes depend on time would show no error of ours."""
