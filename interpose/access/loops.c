@@ -164,8 +164,8 @@ static bool ends_at_once(struct tsr_evaluation *e, const struct tsr_facts *facts
     return false;
 }
 
-/* The greatest count with which an edge back is taken; -1 when it never is. */
-static tsr_wide passes(struct tsr_evaluation *e, uint32_t back, uint32_t loop, uint32_t symbol)
+/* The greatest count with which an edge back is taken; -1 when it never is. alone: the loop has no other. */
+static tsr_wide passes(struct tsr_evaluation *e, uint32_t back, uint32_t loop, uint32_t symbol, bool alone)
 {
     const struct tsr_facts *facts = tsr_condition_facts(e, back);
     if (!facts)
@@ -179,7 +179,7 @@ static tsr_wide passes(struct tsr_evaluation *e, uint32_t back, uint32_t loop, u
     }
     const struct tsr_form *k = tsr_form_symbol(e, symbol, 1);
     tsr_wide most = tsr_wide_most(-1, tsr_bound_upper(e, k, tsr_facts_joined(e, facts, more)));
-    return most >= TSR_INFINITE && ends_at_once(e, facts, symbol) ? -1 : most;
+    return alone && most >= TSR_INFINITE && ends_at_once(e, facts, symbol) ? -1 : most;
 }
 
 static bool contains(const struct tests *tests, struct test test)
@@ -304,7 +304,7 @@ static bool bound(struct tsr_evaluation *e, uint32_t loop, uint32_t symbol, bool
         tests[i] = tests_on_the_way(e, e->template->operands[place->first_back + i], place->condition);
     bool entered = is_entered(e, place);
     for (uint32_t i = 0; entered && i < place->backs; i++)
-        most = tsr_wide_most(most, passes(e, e->template->operands[place->first_back + i], loop, symbol));
+        most = tsr_wide_most(most, passes(e, e->template->operands[place->first_back + i], loop, symbol, place->backs == 1));
     struct tsr_fact_link *facts = header_facts(e, place, loop, symbol, tests);
     set_bound(e, symbol, tsr_bound_plus(most, 1), facts);
     bool follows = holds(e, &trial, place);
