@@ -168,12 +168,13 @@ def test_a_kernel_writes_a_few_bytes(of: str, source: str, grid: int, threads: i
 
 
 TWO_WAYS_BACK = f"""{HEAD}
-mov.u32 %r2, 0; mov.u32 %r3, -96;
+mov.u32 %r2, 0;
 again: add.s32 %r2, %r2, 1;
 mul.wide.u32 %rd2, %r2, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r1;
-add.s32 %r3, %r3, 1; ld.global.u32 %r4, [%rd1];
+ld.global.u32 %r4, [%rd1];
+setp.eq.u32 %p1, %r4, 9; @%p1 bra done;
 setp.eq.u32 %p1, %r4, 7; @%p1 bra other;
-setp.gt.u32 %p2, %r3, -33; @%p2 bra again; bra done;
+setp.ge.u32 %p2, %r2, 64; @%p2 bra again; bra done;
 other: setp.lt.u32 %p2, %r2, 80; @%p2 bra again;
 done: ret; }}
 """
@@ -181,7 +182,7 @@ done: ret; }}
 
 @BOTH
 def test_a_way_back_that_is_not_taken_at_first_may_be_taken_after_another(of: str, tmp_path: Path) -> None:
-    """From the 64th to the 96th iteration it is, whether the 80th was the last of the other way or not."""
+    """From the 64th iteration on it is, when the 80th has been the last of the other way, too."""
     found = asked(made(TWO_WAYS_BACK, of, tmp_path), struct.pack("<Q", at(1, 4096)), (1,), (1,))
     assert not found.unknown
     assert max(each.end for each in found.ranges if each.kind is WRITE) >= at(1, 4096) + 4 * 97
