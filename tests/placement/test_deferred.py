@@ -44,13 +44,14 @@ def test_nobody_waits_for_the_driver_and_all_is_the_same(
 
 
 def test_what_the_driver_refuses_a_later_call_says_once(native_build: Path, tree: Path, tmp_path: Path) -> None:
-    """One that goes to the driver in any case: a few launches may leave for the other GPU."""
+    """The last one, so that the wait says it; with a lead that no launch gains by leaving home, all go to the driver."""
     native = native_build / "native"
     mark = tmp_path / "mark"
     fault = {
         **delays(native, tree, 0),
         **DEFERRED,
-        "TESSERA_FAULT": f"python3:{LAUNCHES // 8}:{CALL}",
+        "TESSERA_LEAD": str(10**12),
+        "TESSERA_FAULT": f"python3:{LAUNCHES // 2}:{CALL}",
         "TESSERA_FAULT_MARK": str(mark),
     }
     ran = run(native, tmp_path, MACHINE, (GUEST, LAUNCHES // 2, "refused"), ALL_GPUS, variables=fault)
