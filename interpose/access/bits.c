@@ -149,9 +149,8 @@ static const struct tsr_form *overlapping(struct tsr_evaluation *e, const struct
                                           const struct tsr_form *a, const struct tsr_form *b)
 {
     tsr_wide bits = tsr_form_mask(e, a), more = tsr_form_mask(e, b), low = 0;
-    bool holds_here =
-        bits < 0 || more < 0 || (bits | more) >> node->width; /* what is found then: the condition's facts say it */
-    if (holds_here) {
+    bool holds_here = bits < 0 || more < 0 || (bits | more) >> node->width;
+    if (holds_here) { /* the condition's facts may bound them, and what follows holds in that condition only */
         a = seen(e, node, 0), b = seen(e, node, 1);
         bits = proved_mask(e, a, node->condition), more = proved_mask(e, b, node->condition);
     }

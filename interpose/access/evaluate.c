@@ -298,6 +298,16 @@ bool tsr_facts_impossible(struct tsr_evaluation *e, const struct tsr_facts *foun
     return false;
 }
 
+/* Whether whatever holds in one condition holds in the other. */
+bool tsr_condition_is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t condition)
+{
+    if (condition == TSR_NO_CONDITION)
+        return true;
+    while (condition && condition != outer)
+        condition = e->template->conditions[condition].parent;
+    return condition == outer;
+}
+
 bool tsr_condition_is_never(const struct tsr_evaluation *e, uint32_t condition)
 {
     return e->facts[condition] == &nowhere;

@@ -226,7 +226,6 @@ extern const struct tsr_form tsr_form_zero;
 extern const struct tsr_facts tsr_facts_none;
 
 /* form.c */
-bool tsr_condition_is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t condition);
 void *tsr_scratch_take(struct tsr_evaluation *e, size_t bytes);
 void tsr_evaluation_leave(struct tsr_evaluation *e) __attribute__((noreturn));
 void tsr_evaluation_split(struct tsr_evaluation *e, uint32_t axis, uint32_t blocks) __attribute__((noreturn));
@@ -333,7 +332,8 @@ const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, 
 const struct tsr_form *tsr_form_viewed(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
                                        uint32_t condition);
 const struct tsr_facts *tsr_condition_facts(struct tsr_evaluation *e, uint32_t condition); /* NULL: unreachable */
-bool tsr_condition_is_never(const struct tsr_evaluation *e, uint32_t condition);           /* as far as it has been evaluated */
+bool tsr_condition_is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t condition);
+bool tsr_condition_is_never(const struct tsr_evaluation *e, uint32_t condition); /* as far as it has been evaluated */
 bool tsr_facts_impossible(struct tsr_evaluation *e, const struct tsr_facts *found, const struct tsr_facts *before);
 void tsr_trial_begin(struct tsr_evaluation *e, struct tsr_trial *trial, uint32_t symbol, bool assume);
 void tsr_trial_end(struct tsr_evaluation *e);

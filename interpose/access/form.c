@@ -52,16 +52,6 @@ const struct tsr_form *tsr_symbol_add(struct tsr_evaluation *e, const struct tsr
     return tsr_form_symbol(e, e->symbol_count++, 1);
 }
 
-/* Whether whatever holds in one condition holds in the other. */
-bool tsr_condition_is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t condition)
-{
-    if (condition == TSR_NO_CONDITION)
-        return true;
-    while (condition && condition != outer)
-        condition = e->template->conditions[condition].parent;
-    return condition == outer;
-}
-
 /* What is known of a symbol by what is known of others holds only where that does. */
 static void narrow(struct tsr_evaluation *e, struct tsr_symbol *symbol, const struct tsr_form *fact)
 {

@@ -22,8 +22,8 @@ struct tsr_sleep {
     uint64_t won;   /* windows, then */
 };
 
-/* A launch was looked at, the guard was asked, and the clocks stand so; launches: that were looked at. It may fall asleep, unless something is made that is
- * made once, such as code for a GPU: then nothing could be promised. */
+/* A launch was looked at, the guard was asked, and the clocks stand so; launches: that were looked at. It may fall asleep, but not while code for a GPU or its
+ * copy of memory is being made (makes): until these are there, nothing can be promised. */
 void tsr_sleep_look(struct tsr_sleep *sleep, const struct tsr_guard *guard, const struct tsr_guard_clocks *now,
                     uint64_t launches, bool makes);
 /* Before a piece of work: whether it is not looked at. */

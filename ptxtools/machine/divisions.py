@@ -13,8 +13,8 @@ divisor is 0, is the quotient.
 from __future__ import annotations
 
 from ptxtools.access.graph import Graph
-from ptxtools.access.numbering import Finder
 from ptxtools.access.template import Node, Op
+from ptxtools.machine.finder import Finder
 from ptxtools.machine.maker import ESTIMATE
 
 _DIVISIONS = {Op.DIV, Op.REM}

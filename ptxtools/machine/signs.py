@@ -8,8 +8,8 @@ reach one further than what is divided: to that of the least number.
 from __future__ import annotations
 
 from ptxtools.access.graph import Graph
-from ptxtools.access.numbering import Finder
 from ptxtools.access.template import Node, Op
+from ptxtools.machine.finder import Finder
 
 
 def find_signed(graph: Graph) -> None:

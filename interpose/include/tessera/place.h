@@ -243,7 +243,7 @@ TSR_PLACE_API double tsr_place_end(const struct tsr_place *place);
 TSR_PLACE_API struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place);
 
 TSR_PLACE_API void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options);
-/* Something is made that is made once: code for a GPU, its copy of memory. If this window is not won for that, the next rest is no longer. */
+/* Code for a GPU or its copy of memory is being made, which happens once: if this window is not won, rests get no longer for it. */
 TSR_PLACE_API void tsr_guard_excuse(struct tsr_guard *guard);
 /* Whether the next launch stays home. */
 TSR_PLACE_API bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now);
