@@ -44,7 +44,7 @@ def test_nobody_waits_for_the_driver_and_all_is_the_same(
 
 
 def test_what_the_driver_refuses_a_later_call_says_once(native_build: Path, tree: Path, tmp_path: Path) -> None:
-    """The last one, so that the wait says it; with a lead that no launch gains by leaving home, all go to the driver."""
+    """The last one, so that the wait says it. With such a lead no launch leaves home: all go to the driver."""
     native = native_build / "native"
     mark = tmp_path / "mark"
     fault = {
