@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from controlplane.machine import SPEC, emulate, gpus
+from controlplane.machine.parts import parts_of, repeated
 from controlplane.machine.visible import unhidden
 from controlplane.policy.explain import (
     Finding,
@@ -62,7 +63,9 @@ def _gpus(spec: str | None) -> list[Gpu] | None:
     """Those of an emulated machine, or of this one; None: no driver tells. Raises ConfigError."""
     if spec is not None:
         machine = emulate.parse(spec)
-        return [Gpu(gpu.name, gpu.fields["sm_count"], gpu.fields["memory_bytes"]) for gpu in machine.devices]
+        parts = parts_of(os.environ)
+        cards = (Gpu(gpu.name, gpu.fields["sm_count"], gpu.fields["memory_bytes"] // parts) for gpu in machine.devices)
+        return list(repeated(cards, parts))
     try:
         driver = shim.system_driver()
     except WireError:

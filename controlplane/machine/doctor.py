@@ -16,6 +16,7 @@ from pathlib import Path
 
 from controlplane.ipc.handover import Listener, user_of
 from controlplane.machine import driver, gpus
+from controlplane.machine.parts import SPLIT, parts_of, told
 from controlplane.machine.visible import unhidden
 from ptxtools import native
 from ptxtools.errors import ConfigError
@@ -87,6 +88,7 @@ class Facts:
     emulated: bool
     driver: Path | None
     answer: gpus.Answer | None
+    parts: int = 1  # that each GPU is shown as
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,8 @@ def _gpus(facts: Facts) -> Iterator[Check]:
         state = State.NOTE if answer.gpus else State.MISSING
         remedy = "launches run elsewhere only with a second GPU"
         yield Check("GPUs", state, str(len(answer.gpus)), remedy)
+    if facts.parts > 1:
+        yield Check("GPUs", State.NOTE, told(facts.parts), f"unset {SPLIT}, but for developing with one GPU")
     for name, has, state, remedy in FEATURES:
         lacking = ", ".join(str(gpu.number) for gpu in answer.gpus if not has(gpu))
         yield Check(name, state if lacking else State.OK, f"not on GPU {lacking}" if lacking else "on all GPUs", remedy)
@@ -239,6 +243,7 @@ def collect(environment: Mapping[str, str]) -> Facts:
         emulated="TESSERA_MACHINE" in environment,
         driver=found,
         answer=gpus.ask(None if is_in_place else found, unhidden(environment)) if known else None,
+        parts=parts_of(environment),
     )
 
 

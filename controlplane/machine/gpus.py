@@ -13,8 +13,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Self
+
+from controlplane.machine.parts import parts_of, repeated
 
 TIMEOUT_S = 60.0
 GPUS_ONLY = "--gpus-only"
@@ -77,11 +80,29 @@ class Answer:
             parts["error"], parts["version"], parts["release"], gpus, tuple(Link(**link) for link in parts["links"])
         )
 
+    def split(self, parts: int) -> Self:
+        """Each GPU so many times, with its part of the memory."""
+        if parts == 1:
+            return self
+        gpus = tuple(
+            replace(gpu, number=number, memory_bytes=gpu.memory_bytes // parts)
+            for number, gpu in enumerate(repeated(self.gpus, parts))
+        )
+        inside = [Link(gpu.number, gpu.number, True, True, 0, None) for gpu in self.gpus]
+        links = [
+            replace(link, source=link.source * parts + a, target=link.target * parts + b)
+            for link in (*inside, *self.links)
+            for a, b in product(range(parts), repeat=2)
+        ]
+        links.sort(key=lambda link: (link.source, link.target))
+        return replace(self, gpus=gpus, links=tuple(link for link in links if link.source != link.target))
+
 
 class Question:
     """To a driver, or to what a program with this environment has for libcuda.so.1; asked from construction on.
 
-    links: whether those between the GPUs, and what the management library says, are asked for, too.
+    links: whether those between the GPUs, and what the management library says, are asked for, too. The answer has each
+    GPU as often as the environment says (parts.py).
     """
 
     def __init__(
@@ -96,6 +117,7 @@ class Question:
         command = [sys.executable, "-P", "-m", "controlplane.machine.gpus", *([] if links else [GPUS_ONLY])]
         command += [] if driver is None else [str(driver)]
         self._timeout_s = timeout_s
+        self._parts = parts_of(environment)
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(environment)
         )
@@ -112,7 +134,7 @@ class Question:
             return Answer(error=f"it crashed with {signal.Signals(-code).name}")
         if code:
             return Answer(error=f"asking it failed: {errors.strip().splitlines()[-1:]}")
-        return Answer.from_json(output.splitlines()[-1])
+        return Answer.from_json(output.splitlines()[-1]).split(self._parts)
 
     def drop(self) -> None:
         """Nobody wants the answer, or any more of it."""

@@ -2,7 +2,7 @@
 
 A program may see some of the GPUs only, in an order of its own: its environment's CUDA_VISIBLE_DEVICES says which. The
 numbers in there are the machine's, too, in the order that CUDA_DEVICE_ORDER asks for. The shim is told which GPU has
-which number by PCI addresses, in TESSERA_GPUS.
+which number by PCI addresses, in TESSERA_GPUS. Of the GPUs that are one card (parts.py) the program is shown the first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Self
 from controlplane.machine import gpus
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile, pci_address
+from controlplane.machine.parts import SPLIT, parts_of, repeated
 from controlplane.machine.visible import HIDES, unhidden
 from controlplane.policy.explain import Gpu, Severity, findings
 from controlplane.policy.language import Policy
@@ -31,13 +32,14 @@ def _list(numbers: Iterable[int]) -> str:
 @dataclass(frozen=True, slots=True)
 class Present:
     """What there is. gpus: of the machine, by number; error: why that is not known. seen: numbers of those that the
-    program is shown at its start, in its order; None: all.
+    program is shown at its start, in its order; None: all. parts: of each card.
     """
 
     gpus: tuple[Gpu, ...] = ()
     addresses: tuple[str, ...] = ()
     seen: tuple[int, ...] | None = None
     error: str | None = None
+    parts: int = 1
 
     @property
     def first(self) -> int:
@@ -46,7 +48,7 @@ class Present:
 
     def change(self) -> Change:
         """What tells the shim; nothing, if addresses do not tell GPUs apart: then numbers are those it is shown."""
-        told = self.addresses if len(set(self.addresses)) == len(self.addresses) else ()
+        told = self.addresses if len(set(self.addresses)) * self.parts == len(self.addresses) else ()
         return Change(variables={"TESSERA_GPUS": ",".join(told)})
 
     def check_known(self, asked: str = "", file: Path | str | None = None, line: int | None = None) -> None:
@@ -65,7 +67,8 @@ class Present:
             line, text = wrong.line, wrong.text
             expected = f"GPUs that exist: {there}" if there else "a machine with GPUs"
         elif self.seen is not None and policy.home not in self.seen:
-            text = f"{HIDES}={os.environ.get(HIDES, '')} hides the home GPU {policy.home} from the program"
+            hides = HIDES if HIDES in os.environ else SPLIT
+            text = f"{hides}={os.environ.get(hides, '')} hides the home GPU {policy.home} from the program"
             shown = _list(self.seen)
             expected = f"as home a GPU that it sees: {shown}" if shown else f"in {HIDES} GPUs that exist: {there}"
         if text:
@@ -78,6 +81,7 @@ class Question:
     def __init__(self, driver: Path, environment: Mapping[str, str]) -> None:
         asked = [unhidden(environment), *([dict(environment)] if HIDES in environment else [])]
         self._asked = [gpus.Question(driver, one, links=False) for one in asked]
+        self._parts = parts_of(environment)
         self._answer: Present | None = None
 
     def __enter__(self) -> Self:
@@ -94,27 +98,31 @@ class Question:
         return self._answer
 
     def _read(self) -> Present:
-        all_of_them, *shown = [one.answer() for one in self._asked]
-        addresses = tuple(gpu.pci for gpu in all_of_them.gpus)
-        found = tuple(Gpu(gpu.name, gpu.sm_count, gpu.memory_bytes) for gpu in all_of_them.gpus)
-        seen = _numbers(addresses, [gpu.pci for gpu in shown[0].gpus]) if shown else None
-        return Present(found, addresses, seen, all_of_them.error)
+        answers = [one.answer() for one in self._asked]
+        addresses = tuple(gpu.pci for gpu in answers[0].gpus)
+        found = tuple(Gpu(gpu.name, gpu.sm_count, gpu.memory_bytes) for gpu in answers[0].gpus)
+        hidden = len(answers) > 1 or self._parts > 1
+        seen = _numbers(addresses, [gpu.pci for gpu in answers[-1].gpus]) if hidden else None
+        return Present(found, addresses, seen, answers[0].error, self._parts)
 
 
 def _numbers(addresses: Sequence[str], shown: Sequence[str]) -> tuple[int, ...]:
-    return tuple(addresses.index(address) for address in shown if address in addresses)
+    """Of several GPUs at one address, that of the first."""
+    return tuple(addresses.index(address) for address in dict.fromkeys(shown) if address in addresses)
 
 
 def emulated(machine: Machine, driver: Path, environment: Mapping[str, str]) -> Present:
     """Of an emulated machine nothing need be asked, but what CUDA_VISIBLE_DEVICES leaves of it: of a copy, as the
     machine counts the processes that use it.
     """
-    found = tuple(Gpu(gpu.name, gpu.fields["sm_count"], gpu.fields["memory_bytes"]) for gpu in machine.devices)
-    addresses = tuple(map(pci_address, range(len(found))))
+    parts = parts_of(environment)
+    cards = [Gpu(gpu.name, gpu.fields["sm_count"], gpu.fields["memory_bytes"] // parts) for gpu in machine.devices]
+    found = tuple(repeated(cards, parts))
+    addresses = tuple(repeated(map(pci_address, range(len(cards))), parts))
     if HIDES not in environment:
-        return Present(found, addresses)
+        return Present(found, addresses, None if parts == 1 else _numbers(addresses, addresses), parts=parts)
     copy = MachineFile(machine)
     with ExitStack() as stack:
         stack.callback(os.close, copy.descriptor)
         answer = gpus.ask(driver, {**environment, "TESSERA_MACHINE": copy.path}, links=False)
-    return Present(found, addresses, _numbers(addresses, [gpu.pci for gpu in answer.gpus]))
+    return Present(found, addresses, _numbers(addresses, [gpu.pci for gpu in answer.gpus]), parts=parts)

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.machine.parts import parts_of, told
 from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import COPIES, EXECUTORS, Order, Policy
 from controlplane.policy.read import in_order, pooled, read_policy, scheduled
@@ -34,6 +35,9 @@ NAME = "tessera-run"
 
 def policy_of(options: argparse.Namespace, emulation: Emulation | None, planned: Planned | None) -> Policy:
     """As this run uses it. Errors: ConfigError."""
+    parts = parts_of(os.environ)
+    if parts > 1:
+        print(f"{NAME}: {told(parts)}", file=sys.stderr)
     if options.gpus is not None and options.policy is not None:
         raise ConfigError("--gpus takes the place of a policy", expected="--policy with schedule: auto in its file")
     if options.gpus is not None:

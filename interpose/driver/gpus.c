@@ -15,39 +15,45 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner;            /* lock; of the process that the numbers are of */
-static uint32_t numbers[MOST]; /* written once, before cuInit returns */
+static uint32_t numbers[MOST]; /* by device; written once, before cuInit returns */
+static CUdevice devices[MOST]; /* by number, -1: hidden; the same */
 static uint32_t count;         /* the same; 0: both numbers are the same */
 
-/* Place in the list, whose entries are separated by commas; MOST: it is not there. */
-static uint32_t place_of(const char *address, const char *list)
+/* Gives the device all places in the list that have its address; entries are separated by commas. The first; MOST: there is none. */
+static uint32_t take_places(CUdevice device, const char *address, const char *list)
 {
+    uint32_t first = MOST;
     for (uint32_t place = 0; *list && place < MOST; place++) {
         size_t length = strcspn(list, ",");
-        if (length == strlen(address) && strncasecmp(list, address, length) == 0)
-            return place;
+        if (length == strlen(address) && strncasecmp(list, address, length) == 0) {
+            devices[place] = device;
+            first = first == MOST ? place : first;
+        }
         list += length + (list[length] == ',');
     }
-    return MOST;
+    return first;
 }
 
 /* 0: some GPU is not in the list. */
 static uint32_t read_numbers(const char *list)
 {
-    int devices = 0;
-    if (tsr_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices <= 0 || devices > (int)MOST)
+    int found = 0;
+    if (tsr_real.cuDeviceGetCount(&found) != CUDA_SUCCESS || found <= 0 || found > (int)MOST)
         return 0;
-    for (int i = 0; i < devices; i++) {
+    for (uint32_t gpu = 0; gpu < MOST; gpu++)
+        devices[gpu] = -1;
+    for (int i = 0; i < found; i++) {
         char address[64] = "";
         CUdevice device;
         if (tsr_real.cuDeviceGet(&device, i) != CUDA_SUCCESS ||
             tsr_real.cuDeviceGetPCIBusId(address, sizeof address, device) != CUDA_SUCCESS ||
-            (numbers[i] = place_of(address, list)) == MOST) {
+            (numbers[i] = take_places(device, address, list)) == MOST) {
             tsr_warn("GPU %d (%s) is none of those that tessera-run found; GPUs have the numbers that this process gives them",
                      i, address);
             return 0;
         }
     }
-    return (uint32_t)devices;
+    return (uint32_t)found;
 }
 
 static void forget_parent(void)
@@ -80,10 +86,7 @@ uint32_t tsr_gpu_of(CUdevice device)
 
 CUdevice tsr_gpu_device(uint32_t gpu)
 {
-    if (!count)
-        return gpu < MOST ? (CUdevice)gpu : -1;
-    for (uint32_t device = 0; device < count; device++)
-        if (numbers[device] == gpu)
-            return (CUdevice)device;
-    return -1;
+    if (gpu >= MOST)
+        return -1;
+    return count ? devices[gpu] : (CUdevice)gpu;
 }

@@ -177,12 +177,10 @@ static int work(const struct arguments *arguments, int listener, struct worker *
     CUcontext context;
     CUresult result = cuInit(0);
     if (result == CUDA_SUCCESS)
-        result = cuDeviceGet(&device, arguments->device);
-    if (result == CUDA_SUCCESS)
-        result = tsr_share_open(device, arguments->sm_limit, &context);
+        result = tsr_share_open((uint32_t)arguments->device, arguments->sm_limit, &device, &context);
     if (result != CUDA_SUCCESS)
         return report("the GPU cannot be used", result);
-    tsr_share_limit_memory(arguments->memory_limit);
+    tsr_share_limit_memory(device, arguments->memory_limit);
     become(self, IDLE);
     struct pollfd wait[2] = {{.fd = listener, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
     while (poll(wait, 2, -1) >= 0 || errno == EINTR) {

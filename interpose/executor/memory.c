@@ -90,10 +90,10 @@ static bool is_enough_left(void)
 }
 
 /* Memory that is on this executor's GPU, and has just been made, is part of what it may allocate. */
-static CUresult take(const struct tsr_memory *memory, const struct tsr_message *message, int descriptor, struct physical *out)
+static CUresult take(const struct tsr_message *message, int descriptor, struct physical *out)
 {
-    *out =
-        (struct physical){.flags = message->detail, .charged_bytes = message->value - 1 == memory->device ? message->bytes : 0};
+    bool is_own = (uint32_t)message->value == tsr_share_gpu() + 1;
+    *out = (struct physical){.flags = message->detail, .charged_bytes = is_own ? message->bytes : 0};
     if (out->charged_bytes && !is_enough_left())
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!tsr_share_take(out->charged_bytes))
@@ -131,7 +131,7 @@ static CUresult map(struct tsr_memory *memory, const struct tsr_message *message
     if (!mapping)
         return CUDA_ERROR_OUT_OF_MEMORY;
     mapping->bytes = message->bytes;
-    CUresult result = take(memory, message, descriptor, &mapping->now);
+    CUresult result = take(message, descriptor, &mapping->now);
     if (result != CUDA_SUCCESS)
         goto drop;
     result = show(memory, message->address, message->bytes, &mapping->now);
@@ -177,7 +177,7 @@ static CUresult move(struct tsr_memory *memory, const struct tsr_message *messag
     struct physical other;
     if (descriptor < 0 || !mapping || mapping->moving || mapping->bytes != message->bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = take(memory, message, descriptor, &other);
+    CUresult result = take(message, descriptor, &other);
     if (result != CUDA_SUCCESS)
         return result;
     result = replace(memory, message->address, mapping, &other);

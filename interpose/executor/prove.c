@@ -16,6 +16,7 @@
 
 #include "base/options.h"
 #include "base/os.h"
+#include "executor/share.h"
 #include "executor/watchdog.h"
 
 #define MOST_BLOCKS 64u
@@ -70,7 +71,7 @@ static const char *block_of(const struct gpu *gpu, uint32_t block)
 static CUresult open_context(struct gpu *gpu)
 {
     int mode = 0;
-    CUresult result = cuDeviceGet(&gpu->device, (int)gpu->number);
+    CUresult result = tsr_share_device(gpu->number, &gpu->device);
     if (result == CUDA_SUCCESS)
         result = cuDeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, gpu->device);
     if (result == CUDA_SUCCESS && mode != CU_COMPUTEMODE_DEFAULT)
@@ -83,7 +84,7 @@ static CUresult open_context(struct gpu *gpu)
 static bool can_access(const struct gpu *user, const struct gpu *owner)
 {
     int can = 0;
-    return user == owner || (cuDeviceCanAccessPeer(&can, user->device, owner->device) == CUDA_SUCCESS && can);
+    return user->device == owner->device || (cuDeviceCanAccessPeer(&can, user->device, owner->device) == CUDA_SUCCESS && can);
 }
 
 /* As copies of the arena's memory are made (memory/replicas.c), seen by all that can. */
@@ -213,7 +214,7 @@ static CUresult open_all(void)
     CUresult result = cuInit(0);
     bool any = false;
     for (uint32_t i = 0; i < gpu_count && result == CUDA_SUCCESS; i++)
-        result = cuDeviceGet(&gpus[i].device, (int)gpus[i].number);
+        result = tsr_share_device(gpus[i].number, &gpus[i].device);
     for (uint32_t i = 0; i < gpu_count; i++)
         for (uint32_t other = 0; other < gpu_count && result == CUDA_SUCCESS; other++)
             any |= other != i && can_access(&gpus[i], &gpus[other]);

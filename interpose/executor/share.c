@@ -1,8 +1,21 @@
 /* See share.h. */
 #include "executor/share.h"
 
-static uint64_t memory_limit = UINT64_MAX; /* set before there are threads */
+#include "base/options.h"
+
+static uint32_t own_gpu;                   /* set before there are threads */
+static uint64_t memory_limit = UINT64_MAX; /* the same */
 static uint64_t memory_taken;              /* atomic */
+
+static uint64_t parts(void)
+{
+    return tsr_options()->split ? tsr_options()->split : 1;
+}
+
+CUresult tsr_share_device(uint32_t gpu, CUdevice *out)
+{
+    return cuDeviceGet(out, (int)(gpu / parts()));
+}
 
 static CUresult split(CUdevice device, unsigned sm_limit, CUdevResource *part)
 {
@@ -30,14 +43,25 @@ static CUresult open_green(CUdevice device, unsigned sm_limit, CUcontext *out)
     return result == CUDA_SUCCESS ? cuCtxFromGreenCtx(out, green) : result;
 }
 
-CUresult tsr_share_open(CUdevice device, unsigned sm_limit, CUcontext *out)
+CUresult tsr_share_open(uint32_t gpu, unsigned sm_limit, CUdevice *device, CUcontext *out)
 {
-    CUresult result = sm_limit ? open_green(device, sm_limit, out) : cuDevicePrimaryCtxRetain(out, device);
+    own_gpu = gpu;
+    CUresult result = tsr_share_device(gpu, device);
+    if (result == CUDA_SUCCESS)
+        result = sm_limit ? open_green(*device, sm_limit, out) : cuDevicePrimaryCtxRetain(out, *device);
     return result == CUDA_SUCCESS ? cuCtxSetCurrent(*out) : result;
 }
 
-void tsr_share_limit_memory(uint64_t bytes)
+uint32_t tsr_share_gpu(void)
 {
+    return own_gpu;
+}
+
+void tsr_share_limit_memory(CUdevice device, uint64_t bytes)
+{
+    size_t all;
+    if (!bytes && parts() > 1 && cuDeviceTotalMem(&all, device) == CUDA_SUCCESS)
+        bytes = all / parts();
     memory_limit = bytes ? bytes : UINT64_MAX;
 }
 

@@ -7,6 +7,7 @@
 #include <tessera/lane.h>
 
 #include "base/log.h"
+#include "base/options.h"
 #include "base/os.h"
 #include "driver/gpus.h"
 #include "driver/real.h"
@@ -50,7 +51,10 @@ static void look_at(uint32_t rank)
     uint32_t gpu = tsr_session_gpu(tsr_session(), rank);
     CUdevice device = tsr_gpu_device(gpu);
     size_t bytes = 0;
-    if (device < 0 || tsr_real.cuDeviceTotalMem_v2(&bytes, device) != CUDA_SUCCESS)
+    bool hidden = device < 0 || tsr_real.cuDeviceTotalMem_v2(&bytes, device) != CUDA_SUCCESS;
+    if (tsr_options()->split)
+        bytes /= tsr_options()->split;
+    if (hidden)
         tsr_warn("CUDA_VISIBLE_DEVICES hides GPU %u from the program: its memory is not in the pool", gpu);
     else if (bytes <= policy->memory_reserve_bytes)
         tsr_warn("GPU %u has less memory than the pool's reserve: it is not in the pool", gpu);

@@ -52,7 +52,7 @@ static bool ask(uint32_t user, uint32_t owner)
 {
     CUdevice here = device_of(user), there = device_of(owner);
     int can = 1;
-    if (here < 0 || there < 0 || tsr_real.cuDeviceCanAccessPeer(&can, here, there) != CUDA_SUCCESS)
+    if (here < 0 || there < 0 || here == there || tsr_real.cuDeviceCanAccessPeer(&can, here, there) != CUDA_SUCCESS)
         can = 1;
     return can && !is_wrong(user, owner);
 }

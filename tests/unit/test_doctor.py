@@ -70,6 +70,7 @@ def test_a_machine_that_has_everything() -> None:
             {"answer": replace(ANSWER, links=(LINKS[0], replace(LINKS[1], peer_access=False)))},
             [("peer access", State.NOTE)],
         ),
+        ({"answer": ANSWER.split(2), "parts": 2}, [("GPUs", State.NOTE)]),
         ({"python": (3, 10, 9)}, [("Python", State.BROKEN)]),
         ({"packages": {"cffi": None}}, [("cffi", State.BROKEN)]),
         ({"packages": {"cffi": "2", "zstandard": None}}, [("zstandard", State.NOTE)]),

@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from controlplane.machine.parts import parts_of
 from scripts.commands.dispatch import parser_of
 from tests.command import with_project
 from tests.e2e.matrix import Placing, placings
@@ -241,7 +242,7 @@ def main(words: Sequence[str]) -> int:
         parser.error(f"no such program: {', '.join(unknown)}")
     if arguments.check:
         return check(names)
-    gpus = gpu_count()
+    gpus, parts = gpu_count(), parts_of(os.environ)
     wanted = [ALL[name] for name in names if ALL[name].gpus <= gpus]
     for name in (name for name in names if ALL[name].gpus > gpus):
         print(f"not run: {name} needs {ALL[name].gpus} GPUs, there are {gpus}")
@@ -257,7 +258,7 @@ def main(words: Sequence[str]) -> int:
         pending = {
             program.name: {
                 mode: pool.submit(run, program, mode, number, gpus, arguments.logs)
-                for mode in program.modes(gpus, policies)
+                for mode in program.modes(gpus * parts, policies)
                 if mode in modes
             }
             for number, program in enumerate(wanted)
