@@ -10,6 +10,7 @@
 #include "object/capture.h"
 #include "lane/lane_client.h"
 #include "memory/copies.h"
+#include "memory/memory.h"
 #include "memory/readback.h"
 #include "order/order.h"
 #include "order/strands.h"
@@ -213,6 +214,7 @@ static bool enter_tracked(CUstream handle, bool per_thread, struct moved *moved,
     use.tracked = true;
     use.stages = tsr_automatic_stages(moved->placed);
     use.ticket = &moved->ticket;
+    tsr_memory_meets_work(tsr_stream_named(handle, per_thread));
     *result = tsr_copies_enter(&use, hold);
     if (*result != CUDA_SUCCESS)
         return false;

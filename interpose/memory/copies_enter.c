@@ -10,6 +10,7 @@
 #include "memory/allocation.h"
 #include "memory/copies_parts.h"
 #include "memory/home.h"
+#include "memory/memory.h"
 #include "memory/owners.h"
 #include "memory/quiet.h"
 #include "memory/spill.h"
@@ -257,6 +258,7 @@ CUresult tsr_copies_enter_found(const struct tsr_copies_use *use, const struct t
 CUresult tsr_copies_enter_all(CUstream stream, bool per_thread, struct tsr_order_hold *hold)
 {
     struct tsr_copies_use use = {.everything = true, .stream = stream, .per_thread = per_thread};
+    tsr_memory_meets_all();
     CUresult result = tsr_order_enter(stream, per_thread, hold);
     if (result != CUDA_SUCCESS || !tsr_copies_matter() || tsr_is_capturing(tsr_stream_named(stream, per_thread)))
         return result;
@@ -295,6 +297,7 @@ void tsr_copies_loose_end_slow(void)
 CUresult tsr_copies_loose_all(CUstream stream, bool per_thread)
 {
     struct tsr_copies_use use = {.everything = true, .stream = stream, .per_thread = per_thread};
+    tsr_memory_meets_all();
     return tsr_copies_loose(&use);
 }
 
@@ -304,6 +307,7 @@ CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, u
                                   {.first = to, .end = to + bytes, .writes = true}};
     struct tsr_copies_use use = {
         .touches = touches, .count = 2, .stream = stream, .per_thread = per_thread, .cause = TSR_PULL_COPY};
+    tsr_memory_meets_copy(tsr_stream_named(stream, per_thread), to, from);
     return tsr_copies_loose(&use);
 }
 
@@ -313,6 +317,7 @@ CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, ui
     struct tsr_touch touch = {.first = to, .end = to + bytes, .pulls = height > 1, .writes = true};
     struct tsr_copies_use use = {
         .touches = &touch, .count = 1, .stream = stream, .per_thread = per_thread, .cause = TSR_PULL_COPY};
+    tsr_memory_meets_copy(tsr_stream_named(stream, per_thread), to, 0);
     return tsr_copies_loose(&use);
 }
 

@@ -1,13 +1,20 @@
 /* Contexts and memory: what a context owns goes with it, and other devices that the application uses get at the home GPU's memory. */
+#include "base/log.h"
 #include "driver/engaged.h"
+#include "driver/gpus.h"
+#include "memory/arena.h"
+#include "memory/home.h"
 #include "memory/memory.h"
 #include "memory/contexts.h"
 #include "memory/room.h"
+#include "object/place.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
 
-static uint32_t devices_used; /* atomic; bit n: device n may access ordinary memory of the home GPU */
+static uint32_t devices_used;   /* atomic; bit n: device n may access ordinary memory of the home GPU */
+static uint32_t devices_begun;  /* atomic; bit n: the application has a context of device n */
+bool tsr_memory_others_wait;
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
@@ -21,6 +28,17 @@ CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
     }
     tsr_memory_context_end_finish(context, was_known && result != CUDA_SUCCESS);
     return result;
+}
+
+static uint32_t bit_of(CUdevice device)
+{
+    return 1u << (device & 31);
+}
+
+static void note_who_waits(void)
+{
+    uint32_t used = __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE), begun = __atomic_load_n(&devices_begun, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&tsr_memory_others_wait, (begun & ~used) != 0, __ATOMIC_RELEASE);
 }
 
 static int is_active(CUdevice device)
@@ -49,20 +67,72 @@ CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
     return result;
 }
 
-/* A device of which the application has a context may copy from and to ordinary memory of all devices, so it must be able to access it. */
+/*
+ * A device of which the application has a context may copy from and to ordinary memory of all devices, so it must be able to access it. Memory that it can access
+ * has no copies any more, and many programs make contexts of all devices and use one: it is opened when the device is first given work.
+ */
 static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
+{
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_memory_context_begun(*context);
+    if (device == tsr_session()->home)
+        return result;
+    __atomic_fetch_or(&devices_begun, bit_of(device), __ATOMIC_RELEASE);
+    note_who_waits();
+    return result;
+}
+
+static void open_to(CUdevice device)
 {
     int possible = 0;
     CUdevice home = tsr_session()->home;
-    uint32_t bit = 1u << (device & 31);
-    if (result == CUDA_SUCCESS)
-        tsr_memory_context_begun(*context);
-    if (result != CUDA_SUCCESS || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit)
-        return result;
-    if (tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible &&
-        tsr_memory_open_to(device) == CUDA_SUCCESS)
-        __atomic_fetch_or(&devices_used, bit, __ATOMIC_RELEASE);
-    return CUDA_SUCCESS;
+    if (device < 0 || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit_of(device))
+        return;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    bool open = tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible &&
+                tsr_memory_open_to(device) == CUDA_SUCCESS;
+    tsr_memory_relax_end(mode);
+    if (!open)
+        return;
+    __atomic_fetch_or(&devices_used, bit_of(device), __ATOMIC_RELEASE);
+    note_who_waits();
+    tsr_info("the program uses GPU %u by itself, too: memory that there is has no copies on other GPUs from now on", tsr_gpu_of(device));
+}
+
+static CUdevice device_of_stream(CUstream stream)
+{
+    uint32_t gpu = tsr_place_of(stream);
+    return gpu == tsr_session()->policy->home || gpu == TSR_PLACE_UNKNOWN ? -1 : tsr_gpu_device(gpu);
+}
+
+static CUdevice device_of(CUdeviceptr address)
+{
+    int ordinal = -1;
+    bool known = address && tsr_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS;
+    return known ? ordinal : -1;
+}
+
+void tsr_memory_meets_work_slow(CUstream stream)
+{
+    open_to(device_of_stream(stream));
+}
+
+void tsr_memory_meets_copy_slow(CUstream stream, CUdeviceptr to, CUdeviceptr from)
+{
+    bool ours = tsr_arena_holds(to, 1), from_ours = tsr_arena_holds(from, 1);
+    if (!ours && !from_ours)
+        return;
+    open_to(device_of_stream(stream));
+    open_to(ours ? -1 : device_of(to));
+    open_to(from_ours ? -1 : device_of(from));
+}
+
+void tsr_memory_meets_all_slow(void)
+{
+    for (CUdevice device = 0; device < 32; device++)
+        if (__atomic_load_n(&devices_begun, __ATOMIC_ACQUIRE) & bit_of(device))
+            open_to(device);
 }
 
 TSR_REDIRECTED(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
@@ -114,6 +184,7 @@ TSR_REDIRECTED(cuGreenCtxCreate)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUde
 
 void tsr_memory_context_forget(void)
 {
-    devices_used = 0;
+    devices_used = devices_begun = 0;
+    tsr_memory_others_wait = false;
     tsr_contexts_forget();
 }

@@ -23,6 +23,7 @@
 #include "lane/functions.h"
 #include "memory/home_only.h"
 #include "memory/heat.h"
+#include "memory/memory.h"
 #include "lane/lane_client.h"
 #include "lane/prepared.h"
 #include "lane/failover.h"
@@ -478,6 +479,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     launch->captured = tsr_is_capturing(launch->stream);
     if (!redirecting)
         return CUDA_SUCCESS;
+    tsr_memory_meets_work(launch->stream);
     bool ours = launch->gpu == launch->session->policy->home && launch->known && launch->known->module;
     CUresult result = CUDA_SUCCESS;
     if (ours) {

@@ -45,8 +45,10 @@ FILL = """
 
 
 class Program:
-    def __init__(self, rows: int, kib: int) -> None:
-        use_gpu()
+    def __init__(self, rows: int, kib: int, *, uses_first: bool = True) -> None:
+        """On the first GPU, or the current context's."""
+        if uses_first:
+            use_gpu()
         layer = elementwise("layer", ("out", "in", "weights"), ("count", "rows"), LAYER)
         fill = elementwise("fill", ("out",), ("count", "first"), FILL)
         found = functions(layer + fill)

@@ -1,0 +1,47 @@
+"""A program that makes a context of another GPU than the one that it uses: copies of memory and the pool go on."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import emulated
+from tests.emulated import ALL_GPUS, Machine, Ran, run, until_analysed
+
+GUEST = Path(__file__).parent / "other_context_guest.py"
+ROUNDS = 4
+WEIGHTS_BYTES = 10 * 4 << 20
+PLAIN = "launch_latency_ns: 7000"
+SMALL = Machine(2, f"{PLAIN}, memory_gib: {64 / 1024}")
+POOL = (*ALL_GPUS, "--pool", "--reserve", "38MiB")
+
+
+def placed(native: Path, place: Path, what: str) -> Ran:
+    """In a pool, of which the first GPU has room for a half."""
+
+    def once() -> Ran:
+        return run(native, place, SMALL, (GUEST, what, ROUNDS), POOL)
+
+    assert emulated.is_analysed(until_analysed(once).report)
+    return once()
+
+
+def alone(native: Path, place: Path, what: str) -> Ran:
+    return run(native, place, Machine(2, PLAIN), (GUEST, what, ROUNDS), ("--gpus", "0"))
+
+
+def test_a_context_alone_changes_nothing(native_build: Path, tmp_path: Path) -> None:
+    """Layers run where their weights are; none are read through the link."""
+    native = native_build / "native"
+    ran = placed(native, tmp_path, "none")
+    assert ran.lines == alone(native, tmp_path, "none").lines
+    assert ran.remote_bytes == 0
+    assert min(ran.by_device.values()) > 0
+
+
+@pytest.mark.parametrize("what", ["copy", "peer", "kernel"])
+def test_what_the_other_gpu_does_sees_the_results(what: str, native_build: Path, tmp_path: Path) -> None:
+    """From then on that memory has no copies; weights of the second GPU are read through the link, at most so often."""
+    native = native_build / "native"
+    ran = placed(native, tmp_path, what)
+    assert ran.lines == alone(native, tmp_path, what).lines
+    assert 0 < ran.remote_bytes < 2 * WEIGHTS_BYTES
