@@ -26,7 +26,7 @@ def placed(native: Path, place: Path, what: str) -> Ran:
 
 
 def alone(native: Path, place: Path, what: str) -> Ran:
-    return run(native, place, Machine(2, PLAIN), (GUEST, what, ROUNDS), ("--gpus", "0"))
+    return run(native, place, Machine(2, PLAIN), (GUEST, what, ROUNDS))
 
 
 def test_a_context_alone_changes_nothing(native_build: Path, tmp_path: Path) -> None:
