@@ -5,7 +5,7 @@
 
 #define MOST_RELATED 4096u /* nodes of a graph that is no chain */
 #define MOST_CELLS 65536u
-#define MOST_PIECES 64u /* of a touch with a stride that are told from each other */
+#define MOST_PIECES 4096u /* of a touch with a stride that are told from each other, while no more than half of all cells are used */
 #define NOBODY UINT32_MAX
 
 struct tsr_union_cell {
@@ -190,7 +190,7 @@ static bool add_pieces(struct tsr_union *all, uint32_t node, const struct tsr_to
 {
     uint64_t pieces = (touch->end - touch->first + touch->stride - 1) / touch->stride;
     struct tsr_touch piece = {.first = touch->first, .end = touch->end, .pulls = true, .writes = true};
-    if (pieces > MOST_PIECES)
+    if (pieces > MOST_PIECES || all->cells.count + 2 * pieces > MOST_CELLS / 2)
         return add(all, node, piece);
     piece.pulls = false;
     bool added = true;

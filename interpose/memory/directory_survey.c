@@ -12,6 +12,15 @@ void tsr_survey_begin(struct tsr_survey *survey)
     memset(survey->new_copies, 0, sizeof survey->new_copies);
 }
 
+/* Of more parts than there is room for: one that the same GPUs hold, or the last. */
+static struct tsr_place_part *alike(struct tsr_survey *survey, uint16_t holders)
+{
+    uint32_t i = 0;
+    while (i + 1 < TSR_PLACE_PARTS && survey->parts[i].holders != holders)
+        i++;
+    return &survey->parts[i];
+}
+
 void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, uint16_t holders)
 {
     struct tsr_place_part *parts = survey->parts;
@@ -24,11 +33,11 @@ void tsr_survey_add(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, 
         parts[survey->part_count++] = (struct tsr_place_part){writer, bytes, holders};
         return;
     }
-    struct tsr_place_part *last = &parts[TSR_PLACE_PARTS - 1];
-    if (bytes > last->bytes)
-        last->writer = writer;
-    last->bytes += bytes;
-    last->holders &= holders;
+    struct tsr_place_part *other = alike(survey, holders);
+    if (bytes > other->bytes)
+        other->writer = writer;
+    other->bytes += bytes;
+    other->holders &= holders;
 }
 
 void tsr_part_survey(const struct tsr_part *part, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey)

@@ -12,8 +12,8 @@
 #include "driver/real.h"
 #include "object/session.h"
 
-static uint32_t devices_used;   /* atomic; bit n: device n may access ordinary memory of the home GPU */
-static uint32_t devices_begun;  /* atomic; bit n: the application has a context of device n */
+static uint32_t devices_used;  /* atomic; bit n: device n may access ordinary memory of the home GPU */
+static uint32_t devices_begun; /* atomic; bit n: the application has a context of device n */
 bool tsr_memory_others_wait;
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
@@ -97,7 +97,8 @@ static void open_to(CUdevice device)
         return;
     __atomic_fetch_or(&devices_used, bit_of(device), __ATOMIC_RELEASE);
     note_who_waits();
-    tsr_info("the program uses GPU %u by itself, too: memory that there is has no copies on other GPUs from now on", tsr_gpu_of(device));
+    tsr_info("the program uses GPU %u by itself, too: memory that there is has no copies on other GPUs from now on",
+             tsr_gpu_of(device));
 }
 
 static CUdevice device_of_stream(CUstream stream)
@@ -109,7 +110,8 @@ static CUdevice device_of_stream(CUstream stream)
 static CUdevice device_of(CUdeviceptr address)
 {
     int ordinal = -1;
-    bool known = address && tsr_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS;
+    bool known =
+        address && tsr_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS;
     return known ? ordinal : -1;
 }
 

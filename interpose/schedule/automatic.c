@@ -611,7 +611,8 @@ static void start_place(const struct tsr_session *session)
                                         .careful = true};
     for (uint32_t from = 0; from < options.gpus; from++)
         for (uint32_t to = 0; to < options.gpus; to++)
-            options.links[from][to] = link_between(session, from, to);
+            if (from != to)
+                options.links[from][to] = link_between(session, from, to);
     tsr_place_init(&state->place, &options);
     tsr_guard_init(&state->guard, &guard);
     all_gpus = (1u << options.gpus) - 1;

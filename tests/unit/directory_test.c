@@ -337,6 +337,19 @@ TEST(the_survey_says_what_each_copy_lacks)
     tsr_directory_fini(&model.directory);
 }
 
+TEST(of_many_parts_it_is_still_known_what_each_copy_lacks)
+{
+    struct tsr_survey survey = {0};
+    uint64_t lacking = 0;
+    for (uint64_t writer = 1; writer <= 4 * TSR_PLACE_PARTS; writer++)
+        tsr_survey_add(&survey, writer, 100, writer % 3 ? 1 : 3);
+    for (uint32_t i = 0; i < survey.part_count; i++) {
+        CHECK(survey.parts[i].holders & 1);
+        lacking += survey.parts[i].holders & 2 ? 0 : survey.parts[i].bytes;
+    }
+    CHECK_EQ(lacking, 100 * (4 * TSR_PLACE_PARTS - 4 * TSR_PLACE_PARTS / 3));
+}
+
 struct heard {
     unsigned pulls, waits;
     uint64_t tickets; /* sum of numbers */

@@ -226,6 +226,25 @@ TEST(nodes_beside_each_other_are_not_earlier)
     tsr_vec_fini(&touches);
 }
 
+/* As a concatenation along an inner dimension does, in two launches. */
+TEST(many_pieces_of_two_nodes_overwrite_all)
+{
+    const uint64_t stride = 64, pieces = 1000, bytes = stride * pieces;
+    struct tsr_touch low = {.first = 0, .end = bytes, .writes = true, .stride = stride, .width = 40};
+    struct tsr_touch high = {.first = 40, .end = bytes, .writes = true, .stride = stride, .width = 24};
+    struct tsr_touch reads = {.first = 0, .end = bytes, .pulls = true};
+    struct graph graph = {.count = 3, .edge_count = 2, .edges = {{0, 1}, {1, 2}}};
+    tsr_union_touches touches = {0};
+    graph.nodes[0] = (struct node){.count = 1, .touches = {low}};
+    graph.nodes[1] = (struct node){.count = 1, .touches = {high}};
+    graph.nodes[2] = (struct node){.count = 1, .touches = {reads}};
+    REQUIRE(find_touches(&graph, &touches));
+    REQUIRE(touches.count == 1);
+    CHECK(touches.data[0].writes && !touches.data[0].pulls);
+    CHECK_EQ(touches.data[0].end, bytes);
+    tsr_vec_fini(&touches);
+}
+
 TEST(a_circle_is_no_graph)
 {
     struct tsr_lane_edge circle[] = {{0, 1}, {1, 2}, {2, 1}};
