@@ -4,7 +4,7 @@
 
 One thread and the default stream. Says "ready" once warm; for each line on standard input it runs UNITS requests, or
 steps, one after another, waits for the last, and prints the seconds that they took. At the end of the input: a digest
-of the last results.
+of the results for each time.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,6 +21,8 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "frameworks"))
 
 from independent import placed
+from llama import Shape as LlamaShape
+from llama import build as build_llama
 from mmdit import DiffusionTransformer, Shape
 from zoo import llama, random, tokens
 
@@ -54,6 +57,72 @@ def guidance(units: int) -> Callable[[], Tensor]:
             with_prompt, without = (model(image, *prompt, times[step]) for prompt in prompts)
             image = image + (without + 5.0 * (with_prompt - without)) / units
         return image
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """result: where it lies; uses: what the graph reads, and nobody else may keep."""
+
+    graph: torch.cuda.CUDAGraph
+    result: Tensor
+    uses: tuple[object, ...]
+
+
+def captured(run: Callable[[], Tensor], *uses: object) -> Captured:
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        run()
+    side.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = run()
+    return Captured(graph, result, uses)
+
+
+def captured_guidance(units: int) -> Callable[[], Tensor]:
+    """As guidance; each branch is a CUDA graph."""
+    shape = Shape(layers=12)
+    model = made(lambda: DiffusionTransformer(shape))
+    latent = random(IMAGES, shape.channels, shape.side, shape.side)
+    prompts = [(random(IMAGES, 154, shape.text_width), random(IMAGES, shape.pooled_width)) for _ in range(2)]
+    times = torch.linspace(1000, 0, units + 1, device="cuda")[:, None].expand(-1, IMAGES).contiguous()
+    image, time_now = latent.clone(), times[0].clone()
+    with_prompt, without = (
+        captured(lambda prompt=prompt: model(image, *prompt, time_now), model, prompt) for prompt in prompts
+    )
+
+    def run() -> Tensor:
+        image.copy_(latent)
+        for step in range(units):
+            time_now.copy_(times[step])
+            with_prompt.graph.replay()
+            without.graph.replay()
+            image.add_((without.result + 5.0 * (with_prompt.result - without.result)) / units)
+        return image.clone()
+
+    return run
+
+
+def captured_decode(units: int) -> Callable[[], Tensor]:
+    """One launch of a graph after another, each a token: a chain, which no second GPU makes faster."""
+    model = build_llama(LlamaShape())
+    token, position = tokens(1, 1, 32000), torch.zeros(1, dtype=torch.long, device="cuda")
+
+    def step() -> Tensor:
+        logits = model(token, position)
+        token.copy_(logits.argmax(-1, keepdim=True))
+        position.add_(1).remainder_(model.shape.context)
+        return logits
+
+    one = captured(step, model, token, position)
+
+    def run() -> Tensor:
+        for _ in range(8 * units):
+            one.graph.replay()
+        return one.result.clone()
 
     return run
 
@@ -184,6 +253,8 @@ PROGRAMS = {
     "requests": requests,
     "guidance": guidance,
     "ensemble": ensemble,
+    "captured-guidance": captured_guidance,
+    "captured-decode": captured_decode,
     "decode": decode,
     "training": training,
     "resnet-training": resnet_training,
@@ -199,13 +270,15 @@ def work(run: Callable[[], Tensor]) -> None:
         run()
         torch.cuda.synchronize()
     print("ready", flush=True)
-    result = torch.empty(0)
+    results = []
     for _ in sys.stdin:
         started = time.perf_counter()
-        result = run()
+        results.append(run())
         torch.cuda.synchronize()
         print(time.perf_counter() - started, flush=True)
-    print(hashlib.sha256(result.float().cpu().numpy().tobytes()).hexdigest()[:16], flush=True)
+    print(
+        " ".join(hashlib.sha256(each.float().cpu().numpy().tobytes()).hexdigest()[:8] for each in results), flush=True
+    )
 
 
 def main() -> None:

@@ -1,16 +1,18 @@
 """A worker of scripts/bench/pool and spill: a Llama-shaped model of any size, for one GPU or spread by accelerate.
 
-    pool_worker.py cuda|map|managed:LIBRARY LAYERS WIDTH INTERMEDIATE TOKENS ROUNDS [DECODED]
+    pool_worker.py cuda|map|managed:LIBRARY LAYERS WIDTH INTERMEDIATE TOKENS ROUNDS [DECODED [captured]]
 
 cuda: an unmodified program for one GPU, `.to("cuda")` and no more. map: accelerate's device_map over the GPUs that it
 sees. managed: as cuda, with the allocator of a library (managed_allocator.c). Weights are random, and made on the GPU;
-the same in all. DECODED: tokens after a prefill (16). Says on standard error how far it is. Prints JSON: seconds of a
-prefill, of eight without synchronising in between, of a decoded token (each as often as there are rounds), with `map`
-also the sum of the layers' own times in a prefill, and a digest of all results.
+the same in all. DECODED: tokens after a prefill (16). captured: also a decoding step as a CUDA graph, launched as
+often. Says on standard error how far it is. Prints JSON: seconds of a prefill, of eight without synchronising in
+between, of a decoded token, of a captured step (each as often as there are rounds), with `map` also the sums of the
+layers' own times in a prefill and for a token, and a digest of all results.
 """
 
 import hashlib
 import json
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -148,22 +150,52 @@ def timed(name: str, run: Callable[[], Tensor], rounds: int) -> tuple[list[float
     return seconds, result
 
 
-def own_times(model: Model, shape: Shape) -> float:
-    """Seconds that all layers take by themselves, each on its GPU."""
-    total = 0.0
+def own_times(model: Model, shape: Shape, tokens: int, at: int) -> float:
+    """Seconds that all layers take by themselves for so many tokens, each on its GPU."""
+    total, times = 0.0, 4
     for layer in model.layers:
         device = layer.q.weight.device
         with torch.cuda.device(device):
-            x = torch.randn(1, shape.tokens, shape.width, dtype=torch.bfloat16, device=device)
+            x = torch.randn(1, tokens, shape.width, dtype=torch.bfloat16, device=device)
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            layer(x, 0)
+            layer(x, at)
             begin.record()
-            layer(x, 0)
-            layer(x, 0)
+            for _ in range(times):
+                layer(x, at)
             end.record()
             end.synchronize()
-            total += begin.elapsed_time(end) / 2e3
+            total += begin.elapsed_time(end) / 1e3 / times
     return total
+
+
+def captured(model: Model, shape: Shape, first: Tensor, rounds: int) -> dict[str, object]:
+    """A step whose token is the next one's, at one place of the cache, as a graph and eagerly."""
+    token, steps = first.clone(), max(shape.decoded, 1)
+
+    def step() -> Tensor:
+        logits = model(token, shape.tokens)
+        token.copy_(logits.argmax(-1))
+        return logits
+
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        step()
+    side.synchronize()
+    with torch.cuda.graph(graph):
+        logits = step()
+
+    def replay() -> Tensor:
+        token.copy_(first)
+        for _ in range(steps):
+            graph.replay()
+        return logits
+
+    seconds, result = timed("captured", replay, rounds)
+    result = result.clone()
+    token.copy_(first)
+    for _ in range(steps):
+        eager = step()
+    return {"captured_s": [each / steps for each in seconds], "captured_is_eager": torch.equal(result, eager)}
 
 
 @torch.inference_mode()
@@ -190,9 +222,13 @@ def main() -> None:
             results.append(logits)
         return torch.cat(results)
 
+    if not where.startswith("managed:"):
+        model(inputs[0], 0)
+        synchronize()  # a pool divides memory among its GPUs when the program has waited
     prefill_s, first = timed("prefill", lambda: model(inputs[0], 0), rounds)
     eight_s, eight = timed("eight requests", lambda: torch.cat([model(each, 0) for each in inputs]), rounds)
     decode_s, decoded = timed("decoding", decode, rounds)
+    more = captured(model, shape, first.argmax(-1), rounds) if "captured" in sys.argv[8:] else {}
     digest = hashlib.sha256()
     for result in (first, eight, decoded):
         digest.update(result.float().cpu().numpy().tobytes())
@@ -200,11 +236,13 @@ def main() -> None:
         "bytes": sum(each.numel() * 2 for each in model.parameters()),
         "prefill_s": prefill_s,
         "eight_s": eight_s,
-        "decode_s": [(all_s - alone_s) / shape.decoded for all_s, alone_s in zip(decode_s, prefill_s, strict=True)],
+        "decode_s": [(all_s - statistics.median(prefill_s)) / shape.decoded for all_s in decode_s],
         "digest": digest.hexdigest()[:16],
+        **more,
     }
     if where == "map":
-        said["layers_s"] = own_times(model, shape)
+        said["layers_s"] = own_times(model, shape, shape.tokens, 0)
+        said["layers_token_s"] = own_times(model, shape, 1, shape.tokens)
     print(json.dumps(said), flush=True)
 
 

@@ -1,9 +1,10 @@
 """A worker of scripts/bench/serve: a server in PyTorch, a batch of requests for each thread at a time.
 
-    serve_worker.py THREADS REQUESTS LAYERS LENGTH [THREAD...]
+    serve_worker.py prefill|captured THREADS REQUESTS LAYERS LENGTH [THREAD...]
 
 Threads with a stream each answer requests of LENGTH tokens with one Llama (4,096 wide) that they share; each awaits its
-answer before the next. Says "ready" once warm; for each line on standard input every thread answers REQUESTS requests,
+answer before the next. captured: a request is LENGTH steps of decoding for 32 sequences, each a launch of the thread's
+graph. Says "ready" once warm; for each line on standard input every thread answers REQUESTS requests,
 and the seconds that it took are printed. At the end of the input: the digests of the threads' last answers. THREAD:
 only these run, out of THREADS, with the requests that they would have.
 """
@@ -13,16 +14,24 @@ import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, LlamaForCausalLM
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "frameworks"))
+
+from llama import Llama, build
+from llama import Shape as LlamaShape
 
 WARM = 8
+BATCH, CONTEXT = 32, 512  # of decoding
 SHAPE = {"hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8}
 
 
 def model(layers: int) -> nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     torch.manual_seed(0)
     torch.set_default_dtype(torch.bfloat16)
     with torch.device("cuda"):
@@ -51,12 +60,57 @@ class Thread:
         return hashlib.sha256(self.answer.numpy().tobytes()).hexdigest()[:16]
 
 
-def main() -> None:
-    count, requests, layers, length, *only = map(int, sys.argv[1:])
+class Decoding(Thread):
+    """Its own cache, and a graph of a step over it."""
+
+    def __init__(self, server: Llama, number: int, steps: int) -> None:
+        super().__init__(server, torch.full((BATCH, 1), 5 + number, device="cuda"))
+        self.steps, self.position = steps, torch.zeros(1, dtype=torch.long, device="cuda")
+        self.caches = [(torch.zeros_like(layer.keys), torch.zeros_like(layer.values)) for layer in server.layers]
+        for layer, (keys, values) in zip(server.layers, self.caches, strict=True):
+            layer.keys, layer.values = keys, values
+        torch.cuda.synchronize()
+        with torch.inference_mode(), torch.cuda.stream(self.stream):
+            self._step()
+            self.stream.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, stream=self.stream):
+                self.logits = self._step()
+
+    def _step(self) -> Tensor:
+        logits = self.server(self.tokens, self.position)
+        self.tokens.copy_(logits.argmax(-1, keepdim=True))
+        self.position.add_(1).remainder_(CONTEXT)
+        return logits
+
+    @torch.inference_mode()
+    def requests(self, count: int) -> None:
+        with torch.cuda.stream(self.stream):
+            for _ in range(count):
+                for _ in range(self.steps):
+                    self.graph.replay()
+                self.stream.synchronize()
+            self.answer = self.logits.float().cpu()
+
+
+def prefills(count: int, layers: int, length: int, only: list[int]) -> list[Thread]:
     server = model(layers)
     tokens = [torch.randint(0, 1000, (1, length), device="cuda") for _ in range(count)]
     torch.cuda.synchronize()
-    threads = [Thread(server, tokens[place]) for place in only or range(count)]
+    return [Thread(server, tokens[place]) for place in only]
+
+
+def decodings(layers: int, steps: int, only: list[int]) -> list[Thread]:
+    names = {"hidden": 4096, "heads": 32, "kv_heads": 8, "intermediate": 14336}
+    server = build(LlamaShape(layers=layers, context=CONTEXT, batch=BATCH, **names))
+    return [Decoding(server, number, steps) for number in only]
+
+
+def main() -> None:
+    count, requests, layers, length, *only = map(int, sys.argv[2:])
+    chosen = only or list(range(count))
+    captured = sys.argv[1] == "captured"
+    threads = decodings(layers, length, chosen) if captured else prefills(count, layers, length, chosen)
     with ThreadPoolExecutor(len(threads)) as pool:
 
         def batch(each: int) -> None:

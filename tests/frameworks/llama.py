@@ -17,6 +17,7 @@ class Shape:
     intermediate: int = 2816
     vocabulary: int = 32000
     context: int = 512
+    batch: int = 1
 
     @property
     def head(self) -> int:
@@ -50,7 +51,7 @@ class Layer(nn.Module):
         self.gate = nn.Linear(shape.hidden, shape.intermediate, bias=False)
         self.up = nn.Linear(shape.hidden, shape.intermediate, bias=False)
         self.down = nn.Linear(shape.intermediate, shape.hidden, bias=False)
-        cache = torch.zeros(1, shape.kv_heads, shape.context, shape.head)
+        cache = torch.zeros(shape.batch, shape.kv_heads, shape.context, shape.head)
         self.register_buffer("keys", cache)
         self.register_buffer("values", cache.clone())
 
@@ -84,7 +85,7 @@ class Llama(nn.Module):
         self.register_buffer("sin", torch.cat((angles.sin(), angles.sin()), -1))
 
     def forward(self, tokens: Tensor, position: Tensor) -> Tensor:
-        """Logits of the last position. `tokens` is [1, length]; `position` [length], where they go in the cache."""
+        """Logits of the last position. `tokens` is [batch, length]; `position` [length], where they go in the cache."""
         x = self.embedding(tokens)
         cos, sin = self.cos[position], self.sin[position]
         mask = position[:, None] >= torch.arange(self.shape.context, device=tokens.device)
