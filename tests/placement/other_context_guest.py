@@ -1,8 +1,8 @@
 """A program for one GPU that makes a context of another one: `other_context_guest.py none|copy|peer|kernel ROUNDS`.
 
-Layers of 4 MiB on the first GPU, as in large_guest.py; after the first requests there is a context on the second GPU. Then that does
-something with what a request gave: nothing; it copies it to memory of its own, in a stream of its own or from the first
-GPU's stream; or a kernel there reads it. Prints the sums of the results and of what the second GPU has.
+Layers of 4 MiB on the first GPU, as in large_guest.py; after the first requests there is a context on the second GPU.
+Then that does something with what a request gave: nothing; it copies it to memory of its own, in a stream of its own or
+from the first GPU's; or a kernel there reads it. Prints the sums of the results and of what the second GPU has.
 """
 
 import sys
@@ -30,7 +30,7 @@ class Other:
         call(driver.cuMemsetD8(self.memory, 0, count * 4))
         call(driver.cuCtxPopCurrent())
 
-    def take(self, what: str, program: Program, source: Any, home: Any) -> None:
+    def take(self, what: str, source: Any, home: Any) -> None:
         if what == "peer":
             call(driver.cuMemcpyPeer(self.memory, self.context, source, home, self.count * 4))
             return
@@ -71,7 +71,7 @@ def main() -> None:
     for _ in range(rounds):
         request()
     if what != "none":
-        other.take(what, program, one, home)
+        other.take(what, one, home)
         request()
     print(program.sum(one), other.sum())
 
