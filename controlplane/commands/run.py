@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 NAME = "tessera-run"
 PLACES = "--policy, --gpus or --emulate"
+HOME, ALL = "home", "all"  # what the program sees
 ORDERS = "stream", "data"  # of controlplane.policy.language.Order
 CONSENTS = "open", "all", "none"  # of ptxtools.machine.consent.Consent
 JSON, STATS, PROFILE = "--json ", "--stats=", "--profile "  # before the name of a file
@@ -110,6 +111,11 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         metavar="SIZE",
         type=_size,
         help="with --pool: page-locked host memory for what fits no GPU any more (default: none)",
+    )
+    group.add_argument(
+        "--show",
+        choices=(HOME, ALL),
+        help="which GPUs the program sees: its own, or all that it sees without Tessera (default: home in a pool, else all)",
     )
     group.add_argument(
         "--verify",
@@ -263,6 +269,8 @@ def _run(options: argparse.Namespace) -> int:
         policy = policy_of(options, emulation, planned)
     if options.verify is not None and policy is None:
         raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
+    if options.show is not None and policy is None:
+        raise ConfigError("--show is about the GPUs that the program runs on", expected="--gpus or --policy")
     if options.order is not None and policy is None:
         raise ConfigError("--order is about launches that run elsewhere", expected="--policy with a policy file")
     if options.pool and policy is None:
@@ -359,6 +367,11 @@ def _outputs(options: argparse.Namespace) -> list[Output]:
     return [Output(option, file) for option, file in files.items() if file is not None]
 
 
+def _hides(policy: Policy, options: argparse.Namespace) -> bool:
+    """Whether the program is to see one GPU."""
+    return options.show == HOME or (options.show is None and policy.pool)
+
+
 def _execute(
     emulation: Emulation | None,
     policy: Policy | None,
@@ -407,7 +420,7 @@ def _execute(
             )
         )
         layers.append(observation.change(options.timing, parameters=options.trace_parameters))
-        layers.append(present().change())
+        layers.append(present().change(policy.home if policy is not None and _hides(policy, options) else None))
         _serve_metrics(options, stack)
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None or policy is None else redirection.launches()

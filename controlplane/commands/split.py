@@ -22,6 +22,7 @@ VALUED = (  # whose value is the next word
     "--plan",
     "--adapt",
     "--reserve",
+    "--show",
     "--host",
     "--order",
     "--host-time",

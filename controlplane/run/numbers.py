@@ -18,7 +18,7 @@ from controlplane.machine import gpus
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile, pci_address
 from controlplane.machine.parts import SPLIT, parts_of, repeated
-from controlplane.machine.visible import HIDES, unhidden
+from controlplane.machine.visible import HIDES, SHOWN, unhidden
 from controlplane.policy.explain import Gpu, Severity, findings
 from controlplane.policy.language import Policy
 from controlplane.run.launch import Change
@@ -46,10 +46,17 @@ class Present:
         """The GPU that the program calls 0."""
         return self.seen[0] if self.seen else 0
 
-    def change(self) -> Change:
-        """What tells the shim; nothing, if addresses do not tell GPUs apart: then numbers are those it is shown."""
+    def change(self, shown: int | None = None) -> Change:
+        """What tells the shim; no addresses, if they do not tell GPUs apart: then numbers are those it is shown.
+
+        shown: the one GPU of those that it is shown otherwise that the program is to see; None: all.
+        """
         told = self.addresses if len(set(self.addresses)) * self.parts == len(self.addresses) else ()
-        return Change(variables={"TESSERA_GPUS": ",".join(told)})
+        variables = {"TESSERA_GPUS": ",".join(told)}
+        if shown is not None and self.parts == 1:
+            others = (gpu for gpu in self.seen or range(len(self.gpus)) if gpu != shown)
+            variables |= {HIDES: str(shown), SHOWN: ",".join(map(str, (shown, *others)))}
+        return Change(variables=variables)
 
     def check_known(self, asked: str = "", file: Path | str | None = None, line: int | None = None) -> None:
         """Raises ConfigError if it is not known what there is. asked: before the text, what needs to know."""

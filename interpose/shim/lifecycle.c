@@ -6,6 +6,7 @@
 #include "base/fork.h"
 #include "driver/gpus.h"
 #include "driver/real.h"
+#include "driver/shown.h"
 #include "graph/instance.h"
 #include "record/pull_record.h"
 #include "record/recorder.h"
@@ -50,7 +51,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
         return CUDA_ERROR_NO_DEVICE;
     struct tsr_anchor before_init = tsr_recorder_before_init();
     tsr_seen_start();
-    CUresult result = tsr_real.cuInit(Flags);
+    CUresult result = tsr_shown_init(Flags);
     if (result != CUDA_SUCCESS)
         return result;
     tsr_fork_listen(&forks);

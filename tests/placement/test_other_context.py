@@ -12,7 +12,7 @@ ROUNDS = 4
 WEIGHTS_BYTES = 10 * 4 << 20
 PLAIN = "launch_latency_ns: 7000"
 SMALL = Machine(2, f"{PLAIN}, memory_gib: {64 / 1024}")
-POOL = (*ALL_GPUS, "--pool", "--reserve", "38MiB")
+POOL = (*ALL_GPUS, "--pool", "--show", "all", "--reserve", "38MiB")
 
 
 def placed(native: Path, place: Path, what: str) -> Ran:
