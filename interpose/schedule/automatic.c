@@ -525,8 +525,11 @@ static void end_wait_locked(uint64_t ticket, double until_ns)
     tsr_samples_poll(&state->samples);
     tsr_decisions_flush();
     tsr_host_time_waited(until_ns);
-    if (ticket)
+    if (ticket) {
         tsr_place_waited(&state->place, ticket, wait_began_ns, tsr_host_time_ns());
+        struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
+        tsr_guard_waited(&state->guard, &clocks);
+    }
     wait_began_ns = NOT_WAITING;
 }
 

@@ -38,17 +38,26 @@ void tsr_guard_excuse(struct tsr_guard *guard)
 }
 
 /* It advanced less than one GPU's clock did. */
-static bool gains(const struct tsr_guard *guard, const struct tsr_guard_clocks *now, double advanced_ns)
+static bool gains(const struct tsr_guard *guard, double passed_ns, double advanced_ns)
 {
-    double passed_ns = now->single_ns - guard->began.single_ns;
     return advanced_ns <= (1 - guard->options.least) * passed_ns;
+}
+
+void tsr_guard_waited(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
+{
+    const struct tsr_guard_clocks *began = &guard->began, *waited = &guard->waited;
+    double lost_ns = now->end_ns - began->end_ns - (now->single_ns - began->single_ns);
+    bool gained = gains(guard, now->single_ns - waited->single_ns, now->end_ns - waited->end_ns);
+    if (!guard->rests && gained && lost_ns > 0)
+        guard->began.end_ns += lost_ns;
+    guard->waited = *now;
 }
 
 static void go_on_resting(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
 {
     if (now->single_ns < guard->until_ns)
         return;
-    if (gains(guard, now, now->promised_ns - guard->began.promised_ns))
+    if (gains(guard, now->single_ns - guard->began.single_ns, now->promised_ns - guard->began.promised_ns))
         begin_window(guard, now);
     else
         begin_rest(guard, now);
@@ -66,7 +75,7 @@ bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
     bool ends = passed_ns >= options->window_ns;
     if (!ends && advanced_ns - passed_ns <= options->budget_ns)
         return false;
-    bool won = ends && gains(guard, now, advanced_ns);
+    bool won = ends && gains(guard, passed_ns, advanced_ns);
     guard->windows++;
     guard->won += won;
     if (won) {

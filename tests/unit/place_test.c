@@ -803,3 +803,27 @@ TEST(a_loss_ends_the_window_at_once)
     CHECK(lag_ns <= 0.005 * 4000 * MS);
     CHECK(tried > 50);
 }
+
+/* All would be done in 0.7 of the time; every 100 ms the host waits, which shows that GPUs are later than that. How many launches stay, of 4000. */
+static unsigned stay_if_late(double late_ns)
+{
+    double lag_ns = 0;
+    unsigned stayed = 0;
+    start_guard();
+    for (unsigned i = 1; i <= 4000; i++) {
+        double ns = i * MS;
+        stayed += stays(ns, 0.7 * ns + lag_ns, 0.7 * ns);
+        if (i % 100)
+            continue;
+        struct tsr_guard_clocks now = {ns, 0.7 * ns + (lag_ns += late_ns), 0.7 * ns};
+        tsr_guard_waited(&guard, &now);
+    }
+    return stayed;
+}
+
+TEST(what_a_wait_shows_came_about_before_this_window)
+{
+    CHECK_EQ(stay_if_late(0), 0);
+    CHECK_EQ(stay_if_late(15 * MS), 0);
+    CHECK(stay_if_late(40 * MS) > 400); /* nothing was gained since the wait before */
+}

@@ -200,7 +200,8 @@ struct tsr_guard_clocks {
 
 struct tsr_guard {
     struct tsr_guard_options options;
-    struct tsr_guard_clocks began; /* the window, or the rest */
+    struct tsr_guard_clocks began;  /* the window, or the rest */
+    struct tsr_guard_clocks waited; /* when the host had waited last */
     double until_ns, rest_ns;
     bool rests, excused;
     uint32_t excuses;              /* since a window was won */
@@ -245,6 +246,11 @@ TSR_PLACE_API struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *p
 TSR_PLACE_API void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options);
 /* Code for a GPU or its copy of memory is being made, which happens once: if this window is not won, rests get no longer for it. */
 TSR_PLACE_API void tsr_guard_excuse(struct tsr_guard *guard);
+/*
+ * The host has waited, which shows how late GPUs are. That came about since it waited before, not in this window alone: if something was gained since then nevertheless,
+ * the window has lost nothing yet.
+ */
+TSR_PLACE_API void tsr_guard_waited(struct tsr_guard *guard, const struct tsr_guard_clocks *now);
 /* Whether the next launch stays home. */
 TSR_PLACE_API bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now);
 
