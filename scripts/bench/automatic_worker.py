@@ -187,7 +187,7 @@ def resnet_training(units: int) -> Callable[[], Tensor]:
 
 
 def pipeline(units: int) -> Callable[[], Tensor]:
-    """A diffusers pipeline of the Wan class, of 12 layers, with guidance: from embedded prompts to latents of 33 frames.
+    """A diffusers pipeline of the Wan class, 12 layers, with guidance: from embedded prompts to latents of 33 frames.
 
     Of 17 frames the host takes about as long as two GPUs: 28,800 launches for 20 steps.
     """
