@@ -6,6 +6,7 @@
 #include "lane/lane_client.h"
 #include "lane/streams.h"
 #include "memory/home_only.h"
+#include "memory/memory.h"
 #include "memory/readback.h"
 #include "memory/tickets.h"
 #include "object/capture.h"
@@ -77,6 +78,7 @@ bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_
     struct tsr_lane_client *last = tsr_order_lane(handle, per_thread);
     if (last && !work->on_all && tsr_tickets_used_strands(tsr_stream_named(handle, per_thread)) == 1u << tsr_lane_rank(last))
         return false;
+    tsr_memory_meets_work(tsr_stream_named(handle, per_thread));
     if (tsr_copies_enter(&use, hold) != CUDA_SUCCESS)
         return false;
     if (hold->stream && work->lanes) /* it goes on where it was */

@@ -1,8 +1,9 @@
-"""A program for one GPU that makes a context of another one: `other_context_guest.py none|copy|peer|kernel ROUNDS`.
+"""A program for one GPU that makes a context of another one: `other_context_guest.py WHAT ROUNDS`.
 
 Layers of 4 MiB on the first GPU, as in large_guest.py; after the first requests there is a context on the second GPU.
-Then that does something with what a request gave: nothing; it copies it to memory of its own, in a stream of its own or
-from the first GPU's; or a kernel there reads it. Prints the sums of the results and of what the second GPU has.
+Then that does something with what a request gave (WHAT): `none`; it copies it to memory of its own, in a stream of its
+own (`copy`) or the first GPU's (`peer`); a `kernel` there reads it; it changes it, by a memset (`set`) or with bytes of
+the host (`give`). Prints the sums of the results and of what the second GPU has.
 """
 
 import sys
@@ -37,6 +38,10 @@ class Other:
         call(driver.cuCtxPushCurrent(self.context))
         if what == "copy":
             call(driver.cuMemcpyDtoDAsync(self.memory, source, self.count * 4, 0))
+        elif what == "set":
+            call(driver.cuMemsetD32Async(source, 3, self.count // 2, 0))
+        elif what == "give":
+            call(driver.cuMemcpyHtoDAsync(source, numpy.full(64, 5, numpy.uint32), 256, 0))
         elif what == "kernel":
             here = Program(ROWS, KIB, uses_first=False)
             call(driver.cuCtxEnablePeerAccess(home, 0))
