@@ -53,10 +53,15 @@ def bench(name: str, *words: str) -> tuple[str, ...]:
     return (sys.executable, str(BENCH / name), *words)
 
 
+GRAPHS = ("captured-guidance", "captured-decode")
 CANNOT_GAIN = ("decode", "training", "resnet-training", "fft", "jax-training")
 STEPS = (
+    Step("pool", bench("pool", "--captured", "--rounds", "3"), 240),
+    Step("graphs", bench("automatic", *GRAPHS, "--units", "20", "--gpus", "2", "--rounds", "5"), 200),
+    Step("pipeline", bench("automatic", "pipeline", "--units", "20", "--gpus", "2", "--rounds", "6"), 180),
+    Step("serve-graphs", bench("serve", "--captured", "--threads", "4", "--rounds", "5"), 120),
+    Step("unequal", bench("automatic", "requests", "--sm-limit", "48", "--rounds", "5"), 120),
     Step("automatic", bench("automatic", "requests", "guidance", "ensemble", "--gpus", "2", "--rounds", "5"), 200),
-    Step("pipeline", bench("automatic", "pipeline", "--units", "20", "--gpus", "2", "--rounds", "8"), 120),
     Step("serve", bench("serve", "--threads", "4,8", "--rounds", "5"), 130),
     Step("frameworks", (sys.executable, HARDWARE, "frameworks", "--policies", "2", "--memory", "copies"), 150),
     Step("contract", (sys.executable, HARDWARE, "contract", "--redirect", "0"), 60),
@@ -66,7 +71,6 @@ STEPS = (
     Step("faults", (sys.executable, LAB, "faults", "--real", "--runs", "40", "--jobs", "2"), 120),
     Step("cannot-gain", bench("automatic", *CANNOT_GAIN, "--gpus", "2", "--rounds", "5"), 240),
     Step("pool-small", bench("pool", "--layers", "8", "--rounds", "3", "--reserve", "130GiB"), 120),
-    Step("pool", bench("pool", "--rounds", "3"), 400),
     Step("spill", bench("spill"), 300),
 )
 
