@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "driver/engaged.h"
 #include "driver/gpus.h"
+#include "lane/streams.h"
 #include "memory/arena.h"
 #include "memory/home.h"
 #include "memory/memory.h"
@@ -90,20 +91,22 @@ static void open_to(CUdevice device)
     if (device < 0 || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit_of(device))
         return;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
-    bool open = tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible &&
-                tsr_memory_open_to(device) == CUDA_SUCCESS;
+    bool can = tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible;
+    bool done = !can || tsr_memory_open_to(device) == CUDA_SUCCESS;
     tsr_memory_relax_end(mode);
-    if (!open)
+    if (!done)
         return;
     __atomic_fetch_or(&devices_used, bit_of(device), __ATOMIC_RELEASE);
     note_who_waits();
-    tsr_info("the program uses GPU %u by itself, too: memory that there is has no copies on other GPUs from now on",
-             tsr_gpu_of(device));
+    if (can)
+        tsr_info("the program uses GPU %u by itself, too: memory that there is has no copies on other GPUs from now on",
+                 tsr_gpu_of(device));
 }
 
 static CUdevice device_of_stream(CUstream stream)
 {
-    uint32_t gpu = tsr_place_of(stream);
+    struct tsr_stream_found found;
+    uint32_t gpu = tsr_stream_place(stream, &found);
     return gpu == tsr_session()->policy->home || gpu == TSR_PLACE_UNKNOWN ? -1 : tsr_gpu_device(gpu);
 }
 

@@ -479,8 +479,9 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     launch->captured = tsr_is_capturing(launch->stream);
     if (!redirecting)
         return CUDA_SUCCESS;
-    tsr_memory_meets_work(launch->stream);
-    bool ours = launch->gpu == launch->session->policy->home && launch->known && launch->known->module;
+    bool at_home = launch->gpu == launch->session->policy->home, ours = at_home && launch->known && launch->known->module;
+    if (!at_home)
+        tsr_memory_meets_work(launch->stream);
     CUresult result = CUDA_SUCCESS;
     if (ours) {
         tsr_function_describe(launch->known);
@@ -490,7 +491,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     }
     if (launch->taken)
         return result;
-    if (launch->gpu == launch->session->policy->home)
+    if (at_home)
         sample_at_home(launch, ours ? launch->known : NULL);
     if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
         result = tsr_redirect_fork_early(launch);
