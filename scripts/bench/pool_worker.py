@@ -123,7 +123,7 @@ def build(where: str, shape: Shape) -> Model:
         room[torch.cuda.device_count() - 1] *= 2
         places = infer_auto_device_map(model, max_memory=room, no_split_module_classes=["Layer"])
     for number, (name, part) in enumerate(parts.items()):
-        part.to_empty(device=places[name])
+        part.to_empty(device=places.get(name, places.get("")))  # "": all, where there is one GPU
         fill(part, number)
     if where == "map":
         from accelerate import dispatch_model
