@@ -39,7 +39,7 @@ CUresult tsr_shown_init(unsigned flags)
     bool hides = is_first_of(shown, list) && (shown = strdup(shown)) && setenv(VARIABLE, list, 1) == 0;
     CUresult result = tsr_real.cuInit(flags);
     if (hides) {
-        setenv(VARIABLE, shown, 1); /* in the room of a longer text */
+        setenv(VARIABLE, shown, 1);
         __atomic_store_n(&is_one, true, __ATOMIC_RELEASE);
         free(shown);
     }

@@ -78,7 +78,7 @@ bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_
     struct tsr_lane_client *last = tsr_order_lane(handle, per_thread);
     if (last && !work->on_all && tsr_tickets_used_strands(tsr_stream_named(handle, per_thread)) == 1u << tsr_lane_rank(last))
         return false;
-    tsr_memory_meets_work(tsr_stream_named(handle, per_thread));
+    tsr_memory_open_for_work(tsr_stream_named(handle, per_thread));
     if (tsr_copies_enter(&use, hold) != CUDA_SUCCESS)
         return false;
     if (hold->stream && work->lanes) /* it goes on where it was */

@@ -214,7 +214,7 @@ static bool enter_tracked(CUstream handle, bool per_thread, struct moved *moved,
     use.tracked = true;
     use.stages = tsr_automatic_stages(moved->placed);
     use.ticket = &moved->ticket;
-    tsr_memory_meets_work(tsr_stream_named(handle, per_thread));
+    tsr_memory_open_for_work(tsr_stream_named(handle, per_thread));
     *result = tsr_copies_enter(&use, hold);
     if (*result != CUDA_SUCCESS)
         return false;

@@ -290,19 +290,8 @@ void tsr_copies_settle(void)
     pthread_mutex_unlock(&tsr_copies_lock);
 }
 
-static CUresult pull_home(const struct tsr_copies_use *use)
-{
-    struct tsr_order_hold hold;
-    CUresult result = tsr_copies_enter(use, &hold);
-    if (result != CUDA_SUCCESS)
-        return result;
-    tsr_order_leave(&hold);
-    return tsr_real.cuStreamSynchronize(use->stream);
-}
-
 CUresult tsr_copies_fix(struct tsr_extent *extent)
 {
-    CUcontext popped, context = tsr_copies_some_context(); /* the current one may be another device's */
     struct tsr_copies *copies = extent->copies;
     struct tsr_touch touch = {.first = extent->address, .end = extent->address + extent->bytes, .pulls = true, .writes = true};
     struct tsr_copies_use use = {.touches = &touch, .count = 1, .locked = true, .cause = TSR_PULL_GIVEN};
@@ -311,14 +300,7 @@ CUresult tsr_copies_fix(struct tsr_extent *extent)
     copies->fixed = true;
     tsr_copies_change(&tsr_copies_generation);
     pthread_mutex_unlock(&tsr_copies_lock);
-    CUresult result = matters && context ? tsr_real.cuCtxPushCurrent_v2(context) : CUDA_SUCCESS;
-    bool pushed = matters && context && result == CUDA_SUCCESS;
-    if (matters && result == CUDA_SUCCESS)
-        result = tsr_copies_pull_stream(&use.stream); /* the legacy one might join a capture */
-    if (matters && result == CUDA_SUCCESS)
-        result = pull_home(&use);
-    if (pushed)
-        tsr_real.cuCtxPopCurrent_v2(&popped);
+    CUresult result = matters ? tsr_copies_pull_home(&use) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS) {
         tsr_error("memory that others are to use could not be brought home (error %d)", (int)result);
         pthread_mutex_lock(&tsr_copies_lock);

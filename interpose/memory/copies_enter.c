@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/log.h"
+#include "driver/current.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
 #include "lane/streams.h"
@@ -218,6 +219,24 @@ CUcontext tsr_copies_some_context(void)
     return context;
 }
 
+CUresult tsr_copies_pull_home(struct tsr_copies_use *use)
+{
+    struct tsr_order_hold hold;
+    bool pushed = false;
+    CUcontext context = tsr_copies_some_context();
+    CUresult result = context ? tsr_current_push(context, &pushed) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = tsr_copies_pull_stream(&use->stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_copies_enter(use, &hold);
+    if (result == CUDA_SUCCESS) {
+        tsr_order_leave(&hold);
+        result = tsr_real.cuStreamSynchronize(use->stream);
+    }
+    tsr_current_pop(pushed);
+    return result;
+}
+
 static CUresult enter_elsewhere(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
 {
     CUevent event = NULL;
@@ -258,7 +277,7 @@ CUresult tsr_copies_enter_found(const struct tsr_copies_use *use, const struct t
 CUresult tsr_copies_enter_all(CUstream stream, bool per_thread, struct tsr_order_hold *hold)
 {
     struct tsr_copies_use use = {.everything = true, .stream = stream, .per_thread = per_thread};
-    tsr_memory_meets_all();
+    tsr_memory_open_for_all();
     CUresult result = tsr_order_enter(stream, per_thread, hold);
     if (result != CUDA_SUCCESS || !tsr_copies_matter() || tsr_is_capturing(tsr_stream_named(stream, per_thread)))
         return result;
@@ -297,7 +316,7 @@ void tsr_copies_loose_end_slow(void)
 CUresult tsr_copies_loose_all(CUstream stream, bool per_thread)
 {
     struct tsr_copies_use use = {.everything = true, .stream = stream, .per_thread = per_thread};
-    tsr_memory_meets_all();
+    tsr_memory_open_for_all();
     return tsr_copies_loose(&use);
 }
 
@@ -307,7 +326,7 @@ CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, u
                                   {.first = to, .end = to + bytes, .writes = true}};
     struct tsr_copies_use use = {
         .touches = touches, .count = 2, .stream = stream, .per_thread = per_thread, .cause = TSR_PULL_COPY};
-    tsr_memory_meets_copy(tsr_stream_named(stream, per_thread), to, from);
+    tsr_memory_open_for_copy(tsr_stream_named(stream, per_thread), to, from);
     return tsr_copies_loose(&use);
 }
 
@@ -317,7 +336,7 @@ CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, ui
     struct tsr_touch touch = {.first = to, .end = to + bytes, .pulls = height > 1, .writes = true};
     struct tsr_copies_use use = {
         .touches = &touch, .count = 1, .stream = stream, .per_thread = per_thread, .cause = TSR_PULL_COPY};
-    tsr_memory_meets_copy(tsr_stream_named(stream, per_thread), to, 0);
+    tsr_memory_open_for_copy(tsr_stream_named(stream, per_thread), to, 0);
     return tsr_copies_loose(&use);
 }
 

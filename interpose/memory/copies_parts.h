@@ -150,6 +150,8 @@ CUcontext tsr_copies_some_context(void);
 
 /* A stream of ours at home, made with the first use: pulls for another device's, and for nobody's (copies_enter.c). */
 CUresult tsr_copies_pull_stream(CUstream *out);
+/* Brings home what the use touches, in that stream (the legacy one might join a capture), and waits. Any context, or none, may be current. */
+CUresult tsr_copies_pull_home(struct tsr_copies_use *use);
 void tsr_copies_pull_stream_gone_locked(CUcontext context);
 void tsr_copies_pull_stream_forget(void);
 

@@ -154,14 +154,7 @@ static CUresult bring_home(struct tsr_copies *copies)
         return tsr_copies_bring(copies, copies->replicas.owner);
     struct tsr_touch touch = {.first = copies->address, .end = copies->address + copies->bytes, .pulls = true};
     struct tsr_copies_use use = {.touches = &touch, .count = 1, .locked = true, .cause = TSR_PULL_GIVEN};
-    struct tsr_order_hold hold;
-    CUresult result = tsr_copies_pull_stream(&use.stream);
-    if (result == CUDA_SUCCESS)
-        result = tsr_copies_enter(&use, &hold);
-    if (result != CUDA_SUCCESS)
-        return result;
-    tsr_order_leave(&hold);
-    return tsr_real.cuStreamSynchronize(use.stream);
+    return tsr_copies_pull_home(&use);
 }
 
 /* Nothing runs and nobody is inside. only_ones: such copies, or all others. How many bytes are free now. */

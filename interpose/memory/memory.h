@@ -54,37 +54,38 @@ CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice));
 /* From now on another device of the application may access ordinary memory of the home GPU. */
 CUresult tsr_memory_open_to(CUdevice device);
 
-/* The application has a context of another device, which has had no work yet, and cannot access ordinary memory of the home GPU. */
-extern bool tsr_memory_others_wait __attribute__((visibility("hidden"))); /* atomic */
-/* Before work in the stream, named, that may use any memory: the stream's device can access ordinary memory from now on. */
-void tsr_memory_meets_work_slow(CUstream stream);
-/* Before a copy, or a memset (from 0): the same, if it uses ordinary memory, of the other memory's device, too. 0 is the host's, or none. */
-void tsr_memory_meets_copy_slow(CUstream stream, CUdeviceptr to, CUdeviceptr from);
-/* Before work that may be any device's. */
-void tsr_memory_meets_all_slow(void);
+/* The application has a context of another device that cannot access ordinary memory of the home GPU yet, as it has had no work. */
+extern bool tsr_memory_pending __attribute__((visibility("hidden"))); /* atomic */
+/* Before work in the stream, named, that may use any memory: lets the stream's device access ordinary memory. */
+void tsr_memory_open_for_work_slow(CUstream stream);
+/* Before a copy or a memset: the same, if it uses ordinary memory, and for the device whose memory it also uses. An address of 0 is the host's, or none. */
+void tsr_memory_open_for_copy_slow(CUstream stream, CUdeviceptr to, CUdeviceptr from);
+/* Before work of which it is not known whose it is: for all of these devices. */
+void tsr_memory_open_for_all_slow(void);
 
-static inline bool tsr_memory_others_waiting(void)
+static inline bool tsr_memory_any_pending(void)
 {
-    return __builtin_expect(__atomic_load_n(&tsr_memory_others_wait, __ATOMIC_ACQUIRE), 0);
+    return __builtin_expect(__atomic_load_n(&tsr_memory_pending, __ATOMIC_ACQUIRE), 0);
 }
 
-static inline void tsr_memory_meets_work(CUstream stream)
+static inline void tsr_memory_open_for_work(CUstream stream)
 {
-    if (tsr_memory_others_waiting())
-        tsr_memory_meets_work_slow(stream);
+    if (tsr_memory_any_pending())
+        tsr_memory_open_for_work_slow(stream);
 }
 
-static inline void tsr_memory_meets_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from)
+static inline void tsr_memory_open_for_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from)
 {
-    if (tsr_memory_others_waiting())
-        tsr_memory_meets_copy_slow(stream, to, from);
+    if (tsr_memory_any_pending())
+        tsr_memory_open_for_copy_slow(stream, to, from);
 }
 
-static inline void tsr_memory_meets_all(void)
+static inline void tsr_memory_open_for_all(void)
 {
-    if (tsr_memory_others_waiting())
-        tsr_memory_meets_all_slow();
+    if (tsr_memory_any_pending())
+        tsr_memory_open_for_all_slow();
 }
+
 void tsr_memory_context_forget(void);
 
 /* The process is another one than that which allocated (a forked child that initialises CUDA itself). */

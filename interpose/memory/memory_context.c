@@ -13,9 +13,9 @@
 #include "driver/real.h"
 #include "object/session.h"
 
-static uint32_t devices_used;  /* atomic; bit n: device n may access ordinary memory of the home GPU */
+static uint32_t devices_open;  /* atomic; bit n: device n can access ordinary memory of the home GPU */
 static uint32_t devices_begun; /* atomic; bit n: the application has a context of device n */
-bool tsr_memory_others_wait;
+bool tsr_memory_pending;
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
@@ -36,10 +36,10 @@ static uint32_t bit_of(CUdevice device)
     return 1u << (device & 31);
 }
 
-static void note_who_waits(void)
+static void update_pending(void)
 {
-    uint32_t used = __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE), begun = __atomic_load_n(&devices_begun, __ATOMIC_ACQUIRE);
-    __atomic_store_n(&tsr_memory_others_wait, (begun & ~used) != 0, __ATOMIC_RELEASE);
+    uint32_t open = __atomic_load_n(&devices_open, __ATOMIC_ACQUIRE), begun = __atomic_load_n(&devices_begun, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&tsr_memory_pending, (begun & ~open) != 0, __ATOMIC_RELEASE);
 }
 
 static int is_active(CUdevice device)
@@ -80,7 +80,7 @@ static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
     if (device == tsr_session()->home)
         return result;
     __atomic_fetch_or(&devices_begun, bit_of(device), __ATOMIC_RELEASE);
-    note_who_waits();
+    update_pending();
     return result;
 }
 
@@ -88,7 +88,7 @@ static void open_to(CUdevice device)
 {
     int possible = 0;
     CUdevice home = tsr_session()->home;
-    if (device < 0 || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit_of(device))
+    if (device < 0 || device == home || __atomic_load_n(&devices_open, __ATOMIC_ACQUIRE) & bit_of(device))
         return;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     bool can = tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible;
@@ -96,8 +96,8 @@ static void open_to(CUdevice device)
     tsr_memory_relax_end(mode);
     if (!done)
         return;
-    __atomic_fetch_or(&devices_used, bit_of(device), __ATOMIC_RELEASE);
-    note_who_waits();
+    __atomic_fetch_or(&devices_open, bit_of(device), __ATOMIC_RELEASE);
+    update_pending();
     if (can)
         tsr_info("the program uses GPU %u by itself, too: memory that there is has no copies on other GPUs from now on",
                  tsr_gpu_of(device));
@@ -118,22 +118,22 @@ static CUdevice device_of(CUdeviceptr address)
     return known ? ordinal : -1;
 }
 
-void tsr_memory_meets_work_slow(CUstream stream)
+void tsr_memory_open_for_work_slow(CUstream stream)
 {
     open_to(device_of_stream(stream));
 }
 
-void tsr_memory_meets_copy_slow(CUstream stream, CUdeviceptr to, CUdeviceptr from)
+void tsr_memory_open_for_copy_slow(CUstream stream, CUdeviceptr to, CUdeviceptr from)
 {
-    bool ours = tsr_arena_holds(to, 1), from_ours = tsr_arena_holds(from, 1);
-    if (!ours && !from_ours)
+    bool to_is_ours = tsr_arena_holds(to, 1), from_is_ours = tsr_arena_holds(from, 1);
+    if (!to_is_ours && !from_is_ours)
         return;
     open_to(device_of_stream(stream));
-    open_to(ours ? -1 : device_of(to));
-    open_to(from_ours ? -1 : device_of(from));
+    open_to(to_is_ours ? -1 : device_of(to));
+    open_to(from_is_ours ? -1 : device_of(from));
 }
 
-void tsr_memory_meets_all_slow(void)
+void tsr_memory_open_for_all_slow(void)
 {
     for (CUdevice device = 0; device < 32; device++)
         if (__atomic_load_n(&devices_begun, __ATOMIC_ACQUIRE) & bit_of(device))
@@ -189,7 +189,7 @@ TSR_REDIRECTED(cuGreenCtxCreate)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUde
 
 void tsr_memory_context_forget(void)
 {
-    devices_used = devices_begun = 0;
-    tsr_memory_others_wait = false;
+    devices_open = devices_begun = 0;
+    tsr_memory_pending = false;
     tsr_contexts_forget();
 }

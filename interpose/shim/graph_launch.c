@@ -381,7 +381,7 @@ CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec)
     if (redirecting)
         launch->gpu = tsr_stream_place(launch->stream, &launch->place);
     if (redirecting && launch->gpu != launch->session->policy->home)
-        tsr_memory_meets_work(launch->stream);
+        tsr_memory_open_for_work(launch->stream);
     launch->captured = redirecting && tsr_is_capturing(launch->stream);
     if (!redirecting || launch->captured || !instance || launch->gpu != launch->session->policy->home) {
         if (redirecting && !launch->captured)

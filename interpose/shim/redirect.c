@@ -481,7 +481,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
         return CUDA_SUCCESS;
     bool at_home = launch->gpu == launch->session->policy->home, ours = at_home && launch->known && launch->known->module;
     if (!at_home)
-        tsr_memory_meets_work(launch->stream);
+        tsr_memory_open_for_work(launch->stream);
     CUresult result = CUDA_SUCCESS;
     if (ours) {
         tsr_function_describe(launch->known);
