@@ -31,6 +31,7 @@ WORDS = {
     "graph_node": "they launch CUDA graphs with a node that other GPUs do not get, such as a condition",
     "graph_memory": "they launch CUDA graphs, and GPUs have no copies of memory: say memory: {place: copies}",
     "memory_pool": f"{NOT_SHARED}: of a pool for other processes, or for the host",
+    "memory_fixed": f"{NOT_SHARED}: another GPU of the program, or another process, uses it, too",
     "memory_not_shared": f"{NOT_SHARED}, not mapped there: without peer access, say memory: {{place: copies}}",
 }
 

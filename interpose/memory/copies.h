@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include <tessera/policy.h>
+#include <tessera/records.h>
 
 #include "order/order.h"
 
@@ -69,6 +70,7 @@ struct tsr_copies_use {
     bool stages;                    /* its pulls may be staged (staging.h) */
     uint64_t after;                 /* a ticket: it comes after all that this ticket's strand has been given; 0: none */
     uint64_t *ticket;               /* gets the use's ticket (directory.h), if it has one; may be NULL */
+    enum tsr_reason *reason;        /* gets why the lane cannot take it, if memory is the cause; may be NULL */
     uint32_t *
         lanes; /* of one that overwrites all that it writes, at home: gets the set of lanes on which the caller lets the stream do the same; NULL: nowhere else */
     bool on_all; /* also on those on which the stream has had nothing else to do lately */

@@ -301,6 +301,13 @@ static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use
         note_spilled_locked(copies, use, inquiry);
 }
 
+static void refuse(struct inquiry *inquiry, enum tsr_reason reason)
+{
+    inquiry->result = CUDA_ERROR_NOT_SUPPORTED;
+    if (inquiry->use->reason)
+        *inquiry->use->reason = reason;
+}
+
 /* False: the use's GPU cannot use the extent (result), or has no copy of it yet (waits.missing). */
 static bool is_usable_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
@@ -309,7 +316,7 @@ static bool is_usable_locked(struct tsr_copies *copies, const struct tsr_use *us
     copies->used_at[gpu] = tsr_copies_uses;
     wants |= copies->spilled.moving;
     if (inquiry->use->lane && (copies->fixed || copies->refused >> gpu & 1))
-        inquiry->result = CUDA_ERROR_NOT_SUPPORTED;
+        refuse(inquiry, copies->fixed ? TSR_REASON_MEMORY_FIXED : TSR_REASON_MEMORY_NOT_SHARED);
     else if (!(copies->replicas.ready >> gpu & 1) || wants)
         inquiry->waits.missing = copies->address;
     else

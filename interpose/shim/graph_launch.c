@@ -32,7 +32,8 @@ static struct tsr_copies_use use_of(struct tsr_launch *launch, const struct tsr_
                                    .proof = proof,
                                    .stages = tsr_automatic_stages(launch->automatic),
                                    .after = same_stream ? 0 : instance->ticket, /* launches of a graph come one after another */
-                                   .ticket = &launch->ticket};
+                                   .ticket = &launch->ticket,
+                                   .reason = &launch->reason};
 }
 
 /* Whoever is placed one by one has a ticket of his own each time; so has one whose stream changes. */
@@ -167,7 +168,8 @@ static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance, s
     if (result == CUDA_SUCCESS)
         result = post(launch, instance, decision.lane, &record);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
-        launch->reason = TSR_REASON_EXECUTOR;
+        if (!launch->reason)
+            launch->reason = TSR_REASON_EXECUTOR;
         return CUDA_SUCCESS;
     }
     launch->taken = true;

@@ -180,7 +180,8 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
                                  .lane = lane,
                                  .proof = proof,
                                  .stages = tsr_automatic_stages(launch->automatic),
-                                 .ticket = &launch->ticket};
+                                 .ticket = &launch->ticket,
+                                 .reason = &launch->reason};
     return tsr_redirect_post(launch, record, &use);
 }
 
@@ -269,7 +270,8 @@ static CUresult post_verified(struct tsr_launch *launch, const struct tsr_decisi
                                  .count = touches.count,
                                  .stream = launch->stream,
                                  .lane = decision->lane,
-                                 .ticket = &launch->ticket};
+                                 .ticket = &launch->ticket,
+                                 .reason = &launch->reason};
     CUresult result = tsr_copies_prepare(&use);
     return result == CUDA_SUCCESS ? post_verified_use(launch, decision, record, &use) : result;
 }

@@ -11,6 +11,12 @@ GUEST = Path(__file__).parent / "other_context_guest.py"
 ROUNDS = 4
 WEIGHTS_BYTES = 10 * 4 << 20
 PLAIN = "launch_latency_ns: 7000"
+RULES = """version: 1
+devices: {home: 0, executors: [2]}
+memory: {place: copies}
+rules: [{match: {function: "*"}, device: 2}]
+default: home
+"""
 SMALL = Machine(2, f"{PLAIN}, memory_gib: {64 / 1024}")
 POOL = (*ALL_GPUS, "--pool", "--show", "all", "--reserve", "38MiB")
 
@@ -45,3 +51,17 @@ def test_what_the_other_gpu_does_is_in_order(what: str, native_build: Path, tmp_
     ran = placed(native, tmp_path, what)
     assert ran.lines == alone(native, tmp_path, what).lines
     assert 0 < ran.remote_bytes < 2 * WEIGHTS_BYTES
+
+
+def test_a_launch_says_that_its_memory_is_fixed(native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(RULES)
+
+    def once(*asked: str) -> Ran:
+        return run(native_build / "native", tmp_path, Machine(3, PLAIN), (GUEST, "copy", ROUNDS), asked)
+
+    assert emulated.is_analysed(until_analysed(lambda: once("--policy", str(policy))).report)
+    ran = once("--policy", str(policy))
+    assert ran.lines == once().lines
+    assert ran.by_device["2"] > ran.by_device["0"] > 0
+    assert set(ran.report["kept_home_by_reason"]) == {"memory_fixed"}

@@ -15,6 +15,7 @@ from tests.random.campaign import NONE, POLICIES, Setting, run
 VERIFIED = Path(__file__).with_name("verified_guest.py")
 AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
 LINKS = ["pcie5", NO_PEER]
+PROGRAMS = 30
 # By kernel: the program's sum; the byte on GPU 1, and at home.
 SPOILED = {"alpha": (3 * 2048, "a6", "01"), "look": (0, "a5", "00")}
 
@@ -64,10 +65,11 @@ def test_a_wrong_byte_in_the_executor_s_copy_is_found(
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["copies-share", "copies-stream", "copies-limited", "data-share"])
 def test_random_programs_are_verified(name: str, native_build: Path, tmp_path: Path) -> None:
+    """Once a program has used another GPU by itself, memory of then has no copies, and most launches stay home."""
     setting = Setting(native_build, tmp_path, variables={"XDG_CACHE_HOME": str(tmp_path / "cache")})
-    asked = ["--seed", str(RANDOM["copies-share"]), "--programs", "10"]
-    plain = run(setting, POLICIES[NONE], asked, 10)
-    second = learnt(setting, replace(POLICIES[name], options=("--verify=3",)), asked, 10, plain.digests)
+    asked = ["--seed", str(RANDOM["copies-share"]), "--programs", str(PROGRAMS)]
+    plain = run(setting, POLICIES[NONE], asked, PROGRAMS)
+    second = learnt(setting, replace(POLICIES[name], options=("--verify=3",)), asked, PROGRAMS, plain.digests)
     assert (plain.bad, second.bad) == ("", "")
     assert second.report["verify"]["different"] == 0
     assert second.report["verify"]["verified"] > 5
