@@ -114,6 +114,7 @@ BY_STREAM = (
 )
 SHARES = (_share(0.25, 1, 1), _share(0.33, 2, 2), _share(0.5, 3, 3))
 POOL = "copies, pool: true, reserve: 143707MiB"  # 64 MiB of each GPU are in the pool
+ALL_SHOWN = ("--show", "all")  # programs use the second GPU themselves, too
 POLICIES = {
     policy.name: policy
     for policy in (
@@ -139,9 +140,9 @@ POLICIES = {
         Policy("data-name", 3, BY_NAME, "copies", order="data"),
         Policy("data-limited", 3, NTH, "copies", limit="80MiB", order="data"),
         Policy("data-no-peer", 3, NTH, "copies", link="pcie5-no-peer", order="data"),
-        Policy("pool", 3, NTH, POOL, order="data"),
-        Policy("pool-share", 4, SHARES, POOL, order="data"),
-        Policy("pool-stream", 3, BY_STREAM, POOL),
+        Policy("pool", 3, NTH, POOL, order="data", options=ALL_SHOWN),
+        Policy("pool-share", 4, SHARES, POOL, order="data", options=ALL_SHOWN),
+        Policy("pool-stream", 3, BY_STREAM, POOL, options=ALL_SHOWN),
         Policy("copies-full", 3, NTH, "copies", far_gib=0.0625),
         Policy("copies-limited", 3, NTH, "copies", limit="80MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
