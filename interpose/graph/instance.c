@@ -343,6 +343,24 @@ static void leave_module(uint64_t key, void *value, void *module)
     pthread_mutex_unlock(&instance->lock);
 }
 
+struct visit {
+    void (*function)(struct tsr_instance *instance, void *argument);
+    void *argument;
+};
+
+static void visit(uint64_t exec, void *instance, void *argument)
+{
+    const struct visit *visit = argument;
+    (void)exec;
+    visit->function(instance, visit->argument);
+}
+
+void tsr_instances_each(void (*function)(struct tsr_instance *instance, void *argument), void *argument)
+{
+    struct visit each = {function, argument};
+    tsr_map_each(&instances, visit, &each);
+}
+
 void tsr_instances_unload(struct tsr_module_record *module)
 {
     if (are_wanted())

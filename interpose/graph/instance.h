@@ -23,6 +23,7 @@
 
 #define TSR_INSTANCE_EXTENTS 1024u /* of a proof, besides its own */
 
+struct tsr_stream;
 struct tsr_stream_found;
 
 /* What the result of examining an instance depends on, besides its nodes. */
@@ -58,8 +59,11 @@ struct tsr_instance {
     } mirrors[TSR_LANES];
 
     /* The last launch. */
-    CUstream stream; /* NULL: there was none */
-    uint64_t ticket; /* of its use of memory, or of one in the same strand before it; 0: none */
+    CUstream handle;                 /* of its stream; NULL: there was none */
+    const struct tsr_stream *stream; /* that stream's record; NULL: there is none */
+    uint64_t generation;             /* of the record then */
+    CUevent end;                     /* in that stream, behind the launch; NULL: not made yet */
+    bool ended;                      /* it has been recorded, or is about to be with the stream held */
     struct tsr_copies_proof proof;
     struct tsr_proof_extent *more; /* room for the proof's extents; NULL: it has none */
     struct tsr_instance_stamp proved;
@@ -73,9 +77,6 @@ struct tsr_instance {
         uint32_t count; /* 0: it is not cut */
         struct tsr_instance **all;
     } parts;
-    CUevent
-        end; /* of the last launch that no ticket stands for: it was not known what it touches, or home has done some of it; NULL: there was none */
-    bool ended;                    /* that was the last launch */
     struct tsr_node_action action; /* of a part: that home does there, in the place of nodes */
     CUgraphExec at_home;           /* of a part: that runs there; NULL: the application's own */
 
@@ -104,6 +105,9 @@ void tsr_instance_set_child(CUgraphExec exec, CUgraphNode node, CUgraph child);
 void tsr_instance_set_action(CUgraphExec exec, CUgraphNode node, const struct tsr_node_action *action);
 void tsr_instance_switch(CUgraphExec exec, CUgraphNode node, bool enabled);
 void tsr_instance_opaque(CUgraphExec exec);
+
+/* Visits all that the application has. */
+void tsr_instances_each(void (*visit)(struct tsr_instance *instance, void *argument), void *argument);
 
 /* A module is being unloaded: graphs with its functions become opaque. */
 void tsr_instances_unload(struct tsr_module_record *module);

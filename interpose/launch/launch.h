@@ -58,7 +58,7 @@ struct tsr_launch {
     bool decided;    /* a rule was chosen for it */
     bool automatic;  /* none did: schedule/automatic.h places it, and must be informed where it went */
     bool unseen;     /* none did, and it is not looked at: schedule/automatic.h sleeps */
-    CUevent mark;    /* of a graph: recorded behind it, for launches of it in other streams; NULL: none */
+    CUevent mark;    /* of a graph: recorded behind it, for its launches in other streams; NULL: none */
     uint64_t ticket; /* then: of its use of memory (memory/copies.h); 0: it has none */
     uint32_t gpu;    /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
 

@@ -68,7 +68,6 @@ struct tsr_copies_use {
     struct tsr_lane_client *lane;   /* NULL: it runs at home */
     struct tsr_copies_proof *proof; /* gets a proof for repeating the use; NULL: it will not be repeated */
     bool stages;                    /* its pulls may be staged (staging.h) */
-    uint64_t after;                 /* a ticket: it comes after all that this ticket's strand has been given; 0: none */
     uint64_t *ticket;               /* gets the use's ticket (directory.h), if it has one; may be NULL */
     enum tsr_reason *reason;        /* gets why the lane cannot take it, if memory is the cause; may be NULL */
     uint32_t *

@@ -108,7 +108,7 @@ bool tsr_copies_use_in_place_locked(const struct tsr_copies_use *use, const stru
 {
     struct tsr_asker asker;
     struct found found;
-    if (use->everything || use->proof || use->lanes || use->after || tsr_copies_failed || tsr_owners_have_begun() ||
+    if (use->everything || use->proof || use->lanes || tsr_copies_failed || tsr_owners_have_begun() ||
         !knows_asker(use, hold->stream, &asker))
         return false;
     struct tsr_ticket_queue *queue = hold->stream->queue;

@@ -442,19 +442,8 @@ static uint64_t no_ticket(const struct inquiry *inquiry)
     return (uint64_t)(inquiry->waits.asker.queue + inquiry->waits.asker.strand) << TSR_TICKET_SHIFT;
 }
 
-/* It comes after that work even if they share no bytes. */
-static void note_after_locked(struct inquiry *inquiry)
-{
-    uint64_t place = tsr_ticket_queue_of(inquiry->use->after), number = 0;
-    if (inquiry->use->after)
-        number = tsr_ticket_last_locked((uint32_t)place);
-    if (number)
-        note_wait(inquiry, place << TSR_TICKET_SHIFT | number);
-}
-
 static void find_waits_locked(struct inquiry *inquiry)
 {
-    note_after_locked(inquiry);
     if (inquiry->use->everything)
         ask_everything_locked(inquiry);
     else
@@ -483,7 +472,6 @@ static void report_locked(const struct inquiry *inquiry)
 /* The same, immediately before the use is applied, which it is if there are no waits. */
 static void find_last_waits_locked(struct inquiry *inquiry)
 {
-    note_after_locked(inquiry);
     if (inquiry->use->everything) {
         announce_everything_locked(inquiry);
         ask_everything_locked(inquiry);
@@ -645,7 +633,7 @@ static void announce_work(const struct inquiry *inquiry)
 static bool is_all_home_locked(const struct inquiry *inquiry)
 {
     const struct tsr_asker *asker = &inquiry->waits.asker;
-    return inquiry->use->everything && !asker->own && !inquiry->use->after &&
+    return inquiry->use->everything && !asker->own &&
            __atomic_load_n(&tsr_lanes_quiet_for, __ATOMIC_SEQ_CST) == tsr_tickets.queues.data[asker->queue];
 }
 

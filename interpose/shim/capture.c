@@ -8,6 +8,7 @@
 #include "order/gate.h"
 #include "order/order.h"
 #include "record/recorder.h"
+#include "shim/graph_launch.h"
 
 static void record(uint64_t start, enum tsr_row row, CUresult result, CUstream stream)
 {
@@ -41,11 +42,16 @@ static inline void nothing_before(CUstream stream, bool per_thread)
     (void)per_thread;
 }
 
-/* Parameters, and their names for the call, in parentheses. */
-#define CAPTURE(symbol, per_thread, before, after, parameters, arguments)                                                      \
+static inline void nothing_first(void)
+{
+}
+
+/* `first` is called before captures are held up. Parameters, and their names for the call, in parentheses. */
+#define CAPTURE(symbol, per_thread, first, before, after, parameters, arguments)                                                      \
     TSR_ENGAGED(symbol) parameters                                                      \
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
+        first();                                                                                         \
         bool gated = tsr_gate_enter();                                                                                         \
         tsr_captures_change_begin();                                                                                             \
         CUresult result = tsr_order_join(hStream, per_thread);                                                                 \
@@ -63,16 +69,21 @@ static inline void nothing_before(CUstream stream, bool per_thread)
      size_t numDependencies, CUstreamCaptureMode mode)
 #define TO_GRAPH_NAMES (hStream, hGraph, dependencies, dependencyData, numDependencies, mode)
 
-CAPTURE(cuStreamBeginCapture, false, tsr_copies_capture_begins, begun, (CUstream hStream), (hStream))
-CAPTURE(cuStreamBeginCapture_ptsz, true, tsr_copies_capture_begins, begun, (CUstream hStream), (hStream))
-CAPTURE(cuStreamBeginCapture_v2, false, tsr_copies_capture_begins, begun, (CUstream hStream, CUstreamCaptureMode mode),
-        (hStream, mode))
-CAPTURE(cuStreamBeginCapture_v2_ptsz, true, tsr_copies_capture_begins, begun, (CUstream hStream, CUstreamCaptureMode mode),
-        (hStream, mode))
-CAPTURE(cuStreamBeginCaptureToGraph, false, tsr_copies_capture_begins, begun, TO_GRAPH, TO_GRAPH_NAMES)
-CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, tsr_copies_capture_begins, begun, TO_GRAPH, TO_GRAPH_NAMES)
-CAPTURE(cuStreamEndCapture, false, nothing_before, ended, (CUstream hStream, CUgraph *phGraph), (hStream, phGraph))
-CAPTURE(cuStreamEndCapture_ptsz, true, nothing_before, ended, (CUstream hStream, CUgraph *phGraph), (hStream, phGraph))
+CAPTURE(cuStreamBeginCapture, false, tsr_graph_capture_begins, tsr_copies_capture_begins, begun, (CUstream hStream), (hStream))
+CAPTURE(cuStreamBeginCapture_ptsz, true, tsr_graph_capture_begins, tsr_copies_capture_begins, begun, (CUstream hStream),
+        (hStream))
+CAPTURE(cuStreamBeginCapture_v2, false, tsr_graph_capture_begins, tsr_copies_capture_begins, begun,
+        (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode))
+CAPTURE(cuStreamBeginCapture_v2_ptsz, true, tsr_graph_capture_begins, tsr_copies_capture_begins, begun,
+        (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode))
+CAPTURE(cuStreamBeginCaptureToGraph, false, tsr_graph_capture_begins, tsr_copies_capture_begins, begun, TO_GRAPH,
+        TO_GRAPH_NAMES)
+CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, tsr_graph_capture_begins, tsr_copies_capture_begins, begun, TO_GRAPH,
+        TO_GRAPH_NAMES)
+CAPTURE(cuStreamEndCapture, false, nothing_first, nothing_before, ended, (CUstream hStream, CUgraph *phGraph),
+        (hStream, phGraph))
+CAPTURE(cuStreamEndCapture_ptsz, true, nothing_first, nothing_before, ended, (CUstream hStream, CUgraph *phGraph),
+        (hStream, phGraph))
 
 static CUresult wait_in(CUstream stream, bool per_thread, CUevent event, unsigned flags)
 {

@@ -158,7 +158,7 @@ def order_of(row: Row, prototype: Prototype) -> Order | None:
     if name == "cuGreenCtxDestroy":
         return Order("tsr_order_destroy_contexts()")
     if name == "cuStreamDestroy":
-        return Order(f"tsr_order_destroy({stream})")
+        return Order(f"tsr_graph_destroy_stream({stream})")
     if name in WAITS_FOR_EVENT:
         return Order("CUDA_SUCCESS")
     if name in WAITS_FOR_STREAM:

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "driver/current.h"
 #include "driver/engaged.h"
 #include "driver/real.h"
 #include "graph/instance.h"
@@ -22,7 +23,6 @@
 static struct tsr_copies_use use_of(struct tsr_launch *launch, const struct tsr_instance *instance,
                                     struct tsr_lane_client *lane, struct tsr_copies_proof *proof)
 {
-    bool same_stream = instance->stream == launch->stream;
     return (struct tsr_copies_use){.touches = instance->touches.data,
                                    .count = (uint32_t)instance->touches.count,
                                    .everything = !instance->known,
@@ -31,9 +31,15 @@ static struct tsr_copies_use use_of(struct tsr_launch *launch, const struct tsr_
                                    .lane = lane,
                                    .proof = proof,
                                    .stages = tsr_automatic_stages(launch->automatic),
-                                   .after = same_stream ? 0 : instance->ticket, /* launches of a graph come one after another */
                                    .ticket = &launch->ticket,
                                    .reason = &launch->reason};
+}
+
+static bool is_in_stream_of_last(const struct tsr_instance *instance, const struct tsr_launch *launch)
+{
+    const struct tsr_stream *stream = instance->stream;
+    return stream && stream == launch->place.stream &&
+           __atomic_load_n(&stream->generation, __ATOMIC_ACQUIRE) == instance->generation;
 }
 
 /* Whoever is placed one by one has a ticket of his own each time; so has one whose stream changes. */
@@ -41,7 +47,7 @@ static bool may_repeat(const struct tsr_launch *launch, const struct tsr_instanc
 {
     struct tsr_instance_stamp now = tsr_instance_stamp_now(instance);
     return !launch->automatic && instance->known && instance->proof.queue && instance->proved_on == lane &&
-           instance->stream == launch->stream && tsr_instance_same_stamp(&instance->proved, &now);
+           is_in_stream_of_last(instance, launch) && tsr_instance_same_stamp(&instance->proved, &now);
 }
 
 /* A proof that is about to be made; what was proved before ends with it. */
@@ -54,13 +60,18 @@ static struct tsr_copies_proof begin_proof(struct tsr_instance *instance)
 }
 
 /* It has been launched, or is about to be with its stream held. */
+static void note_stream(const struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    instance->handle = launch->stream;
+    instance->stream = launch->place.stream;
+    instance->generation = instance->stream ? __atomic_load_n(&instance->stream->generation, __ATOMIC_ACQUIRE) : 0;
+    instance->ended = false;
+}
+
 static void note(struct tsr_launch *launch, struct tsr_instance *instance, const struct tsr_lane_client *lane,
                  const struct tsr_copies_proof *proof)
 {
-    instance->stream = launch->stream;
-    instance->ended = false;
-    if (launch->ticket)
-        instance->ticket = launch->ticket;
+    note_stream(launch, instance);
     if (!proof)
         return;
     instance->proof = *proof;
@@ -286,36 +297,10 @@ static CUresult act(CUstream stream, const struct tsr_node_action *action, const
     return result;
 }
 
-/* Launches of a graph come one after another. What home has done is known by no ticket. */
-static CUresult follow_last(CUstream stream, const struct tsr_instance *instance)
-{
-    struct tsr_node_action waits = {.kind = TSR_NODE_WAITS, .event = instance->end};
-    return instance->ended && instance->stream != stream ? act(stream, &waits, NULL) : CUDA_SUCCESS;
-}
-
-static CUresult make_end(struct tsr_instance *instance)
-{
-    return instance->end ? CUDA_SUCCESS : tsr_real.cuEventCreate(&instance->end, CU_EVENT_DISABLE_TIMING);
-}
-
-static CUresult mark_end(CUstream stream, struct tsr_instance *whole)
-{
-    CUresult result = whole->nodes.actions ? make_end(whole) : CUDA_SUCCESS;
-    whole->ended = whole->nodes.actions && result == CUDA_SUCCESS;
-    return whole->ended ? act(stream, &(struct tsr_node_action){.kind = TSR_NODE_RECORDS, .event = whole->end}, NULL) : result;
-}
-
-/* Of a launch at home that is not known. Without an event, launches in other streams are not held back. */
-static void begin_mark(struct tsr_launch *launch, struct tsr_instance *instance)
-{
-    instance->ended = make_end(instance) == CUDA_SUCCESS;
-    launch->mark = instance->ended ? instance->end : NULL;
-}
-
 static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
 {
     CUresult result = CUDA_SUCCESS;
-    bool first = true; /* it comes after all of the launch before */
+    bool first = true;
     for (uint32_t i = 0; i < whole->parts.count && result == CUDA_SUCCESS; i++) {
         struct tsr_instance *part = whole->parts.all[i];
         struct tsr_launch one = {.row = launch->row,
@@ -329,13 +314,10 @@ static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whol
             result = act(launch->stream, &part->action, part->nodes.all.data[0].data);
             continue;
         }
-        part->stream = first ? whole->stream : launch->stream;
-        part->ticket = first ? whole->ticket : 0;
         result = launch_part(&one, part, decision);
         if (!first)
             count(launch);
         first = false;
-        whole->ticket = one.ticket ? one.ticket : whole->ticket;
         launch->reason = one.reason ? one.reason : launch->reason;
         launch->gpu = one.gpu;
     }
@@ -345,14 +327,79 @@ static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whol
 /* One after the other in the stream. What is reported of the launch in the end is what became of the last one. */
 static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
 {
-    CUresult result = follow_last(launch->stream, whole);
-    if (result == CUDA_SUCCESS)
-        result = launch_each(launch, whole, decision);
-    if (result == CUDA_SUCCESS)
-        result = mark_end(launch->stream, whole);
-    whole->stream = launch->stream;
+    CUresult result = launch_each(launch, whole, decision);
+    note_stream(launch, whole);
     launch->taken = true;
     return result;
+}
+
+/* ---- one launch after another ---- */
+
+/*
+ * Launches of a graph come one after another, in whichever streams they are, and so whatever the second stream is given comes after what
+ * the first one was given before: its event says when that is done. It is recorded only when another stream is to wait for it, or before that
+ * becomes impossible.
+ */
+static CUresult make_end(struct tsr_instance *instance)
+{
+    return instance->end ? CUDA_SUCCESS : tsr_real.cuEventCreate(&instance->end, CU_EVENT_DISABLE_TIMING);
+}
+
+static CUresult mark_end(struct tsr_instance *instance)
+{
+    bool pushed = false;
+    CUresult result = instance->stream ? tsr_current_push(instance->stream->context, &pushed) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = make_end(instance);
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_record(instance->end, instance->handle, false, 0);
+    instance->ended = result == CUDA_SUCCESS;
+    tsr_current_pop(pushed);
+    return result;
+}
+
+/* Its end cannot be recorded later: by another thread, or during a capture. */
+static bool must_mark(const struct tsr_instance *instance)
+{
+    return !instance->stream || tsr_stream_is(instance->stream, TSR_STREAM_OWN) || tsr_is_any_capture();
+}
+
+/* The launch has been posted, or is about to be made at home. */
+static CUresult mark_now(struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    if (launch->taken)
+        return mark_end(instance);
+    instance->ended = make_end(instance) == CUDA_SUCCESS;
+    launch->mark = instance->ended ? instance->end : NULL;
+    return CUDA_SUCCESS;
+}
+
+static CUresult follow_last(const struct tsr_launch *launch, struct tsr_instance *instance)
+{
+    if (!instance->handle || is_in_stream_of_last(instance, launch))
+        return CUDA_SUCCESS;
+    CUresult result = instance->ended ? CUDA_SUCCESS : mark_end(instance);
+    struct tsr_node_action waits = {.kind = TSR_NODE_WAITS, .event = instance->end};
+    return result == CUDA_SUCCESS ? act(launch->stream, &waits, NULL) : result;
+}
+
+static void mark_end_of(struct tsr_instance *instance, void *stream)
+{
+    pthread_mutex_lock(&instance->lock);
+    if (instance->handle && !instance->ended && (!stream || instance->handle == *(CUstream *)stream))
+        instance->handle = mark_end(instance) == CUDA_SUCCESS ? instance->handle : NULL; /* nothing can wait for it any more */
+    pthread_mutex_unlock(&instance->lock);
+}
+
+void tsr_graph_capture_begins(void)
+{
+    tsr_instances_each(mark_end_of, NULL);
+}
+
+CUresult tsr_graph_destroy_stream(CUstream stream)
+{
+    tsr_instances_each(mark_end_of, &stream);
+    return tsr_order_destroy(stream);
 }
 
 static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *instance)
@@ -360,10 +407,12 @@ static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *
     tsr_instance_examine_locked(instance, launch->stream, &launch->place);
     struct tsr_decision decision = decide(launch, instance);
     bool placed = decision.automatic && tsr_automatic_is_on;
+    CUresult result = follow_last(launch, instance);
+    if (result != CUDA_SUCCESS)
+        return result;
     if ((placed || decision.lane) && tsr_parts_find_locked(instance, launch->stream, &launch->place, placed))
         return launch_parts(launch, instance, &decision);
-    CUresult result = follow_last(launch->stream, instance);
-    return result == CUDA_SUCCESS ? redirect_decided(launch, instance, decision) : result;
+    return redirect_decided(launch, instance, decision);
 }
 
 /* Of a graph that is not known: where a rule sends it. */
@@ -393,8 +442,8 @@ CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec)
     launch->known = &instance->as_function;
     pthread_mutex_lock(&instance->lock);
     CUresult result = redirect_locked(launch, instance);
-    if (result == CUDA_SUCCESS && !launch->taken && !instance->known && tsr_copies_matter())
-        begin_mark(launch, instance);
+    if (result == CUDA_SUCCESS && must_mark(instance))
+        result = mark_now(launch, instance);
     pthread_mutex_unlock(&instance->lock);
     return result;
 }

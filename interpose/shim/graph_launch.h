@@ -13,8 +13,12 @@ struct tsr_launch;
    driver's, or an executor's; then nothing is held. */
 CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec);
 
-/* The driver has taken it at home; its stream is still held. Marks where it ends if later launches cannot tell otherwise. */
+/* The driver has taken it at home; its stream is still held. */
 void tsr_graph_launched(struct tsr_launch *launch);
+
+/* Before a capture begins, or a stream is destroyed: where graphs' last launches end is recorded while that is possible. */
+void tsr_graph_capture_begins(void);
+CUresult tsr_graph_destroy_stream(CUstream stream);
 
 /* After the driver, or the lane, has answered: counts it. */
 void tsr_graph_redirect_finish(const struct tsr_launch *launch, CUresult result);
