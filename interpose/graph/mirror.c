@@ -146,7 +146,7 @@ static CUresult examine_kernel(const struct tsr_node *node, struct tsr_lane_clie
 static CUresult examine(const struct tsr_instance *instance, struct tsr_lane_client *lane, enum tsr_reason *reason)
 {
     CUresult result = CUDA_SUCCESS;
-    *reason = instance->reason;
+    *reason = TSR_REASON_NONE;
     for (size_t i = 0; i < instance->nodes.all.count && !*reason && result == CUDA_SUCCESS; i++)
         if (instance->nodes.all.data[i].record.kind == TSR_LANE_LAUNCH)
             result = examine_kernel(&instance->nodes.all.data[i], lane, reason);
@@ -159,6 +159,9 @@ CUresult tsr_instance_mirror_locked(struct tsr_instance *instance, struct tsr_la
 {
     uint32_t number = tsr_lane_number(lane);
     struct tsr_instance_stamp now = tsr_instance_stamp_now(instance);
+    *reason = instance->reason; /* which depends on the stream, too */
+    if (*reason)
+        return CUDA_SUCCESS;
     if (!tsr_instance_same_stamp(&instance->mirrors[number].examined, &now)) {
         CUresult result = examine(instance, lane, &instance->mirrors[number].reason);
         if (result != CUDA_SUCCESS)

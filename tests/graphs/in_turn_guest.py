@@ -1,8 +1,9 @@
-"""One graph in two streams, and nothing else that orders them: `in_turn_guest.py ROUNDS [destroy|capture|threads]`.
+"""One graph in two streams, and nothing else that orders them: `in_turn_guest.py ROUNDS [destroy|capture|new|threads]`.
 
 The first stream is given long work and then the graph, the second one the graph and then something that reads what the
 work wrote. CUDA orders launches of a graph, and so the reading comes after the work. Before the second launch the first
-stream is destroyed, or captured; or the streams are two threads' default ones. Prints the sum of what was read.
+stream is destroyed, or captured (new: and the second one is another); or the streams are two threads' default ones.
+Prints the sum of what was read.
 """
 
 import ctypes
@@ -76,11 +77,13 @@ class Program:
         if what == "destroy":
             call(driver.cuStreamDestroy(self.earlier))
             self.earlier = call(driver.cuStreamCreate(1))
-        elif what == "capture":
+        elif what in ("capture", "new"):
+            if what == "new":
+                self.later = call(driver.cuStreamCreate(1))
             call(driver.cuStreamBeginCapture(self.earlier, THREAD_LOCAL))
 
     def after(self, what: str) -> None:
-        if what == "capture":
+        if what in ("capture", "new"):
             call(driver.cuGraphDestroy(call(driver.cuStreamEndCapture(self.earlier))))
 
 
