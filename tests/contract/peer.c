@@ -130,3 +130,44 @@ TEST(mapped_for_both_devices)
     OK(cuMemRelease(handle));
     OK(cuDevicePrimaryCtxRelease(1));
 }
+
+/* Of other memory drivers copy any device's. */
+TEST(mapped_memory_is_copied_by_who_may_access_it)
+{
+    SKIP_UNLESS(devices() > 1, "one device");
+    size_t size = 2 << 20;
+    CUmemAllocationProp prop;
+    CUmemAccessDesc access;
+    CUmemGenericAllocationHandle handle = 0;
+    CUcontext first = NULL, second = NULL;
+    CUdeviceptr memory = 0, other = 0;
+    memset(&prop, 0, sizeof(prop));
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    memset(&access, 0, sizeof(access));
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    NEED_OK(cuCtxGetCurrent(&first));
+    NEED_OK(cuDevicePrimaryCtxRetain(&second, 1));
+    NEED_OK(cuMemCreate(&handle, size, &prop, 0));
+    NEED_OK(cuMemAddressReserve(&memory, size, 0, 0, 0));
+    NEED_OK(cuMemMap(memory, size, 0, handle, 0));
+    OK(cuMemSetAccess(memory, size, &access, 1));
+    OK(cuMemsetD32(memory, 29, 64));
+    OK(cuCtxSynchronize());
+    OK(cuCtxPushCurrent(second));
+    OK(cuMemAlloc(&other, 4096));
+    EXPECT_GUESS(cuMemcpyDtoD(other, memory, 256), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_GUESS(cuMemcpyDtoD(memory, other, 256), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_GUESS(cuMemsetD32(memory, 1, 64), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemcpyPeer(other, second, memory, first, 256));
+    OK(cuCtxSynchronize());
+    TRUE(device_holds(other, 64, 29));
+    OK(cuMemFree(other));
+    OK(cuCtxPopCurrent(NULL));
+    TRUE(device_holds(memory, 64, 29));
+    OK(cuMemUnmap(memory, size));
+    OK(cuMemAddressFree(memory, size));
+    OK(cuMemRelease(handle));
+    OK(cuDevicePrimaryCtxRelease(1));
+}

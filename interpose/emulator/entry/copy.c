@@ -69,18 +69,28 @@ static CUresult check_contexts(CUcontext dst, CUcontext src)
     return tsr_context_from_handle(src, &found);
 }
 
+static CUDA_MEMCPY3D_PEER peers(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t bytes)
+{
+    CUDA_MEMCPY3D_PEER shape = tsr_copy_linear(DEVICE, dst, DEVICE, src, bytes);
+    shape.dstContext = dst_context;
+    shape.srcContext = src_context;
+    return shape;
+}
+
 CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                               size_t ByteCount)
 {
     TSR_TRY(check_contexts(dstContext, srcContext));
-    return now(DEVICE, dstDevice, DEVICE, srcDevice, ByteCount);
+    CUDA_MEMCPY3D_PEER shape = peers(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+    return tsr_copy_now(&shape);
 }
 
 CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                                    size_t ByteCount, CUstream hStream)
 {
     TSR_TRY(check_contexts(dstContext, srcContext));
-    return async(DEVICE, dstDevice, DEVICE, srcDevice, ByteCount, hStream);
+    CUDA_MEMCPY3D_PEER shape = peers(dstDevice, dstContext, srcDevice, srcContext, ByteCount);
+    return tsr_copy_async(&shape, hStream);
 }
 
 /* A batch belongs to a stream of the application: the default streams are refused. */

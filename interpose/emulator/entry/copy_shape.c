@@ -97,7 +97,7 @@ CUresult tsr_copy_now(const CUDA_MEMCPY3D_PEER *shape)
     TSR_TRY(tsr_stream_get(tsr_driver_stream(NULL), &stream));
     CUresult result = tsr_capture_check_unsafe_call(tsr_stream_context(stream));
     if (!result)
-        result = tsr_copy_check(shape, &places);
+        result = tsr_copy_check(shape, tsr_stream_context(stream), &places);
     if (!result)
         result = tsr_copy_probe(shape, &places);
     if (!result)
@@ -112,7 +112,7 @@ static CUresult enqueue(struct tsr_emulated_stream *stream, const CUDA_MEMCPY3D_
 {
     struct tsr_copy_places places;
     struct tsr_work work = {.kind = TSR_WORK_COPY, .copy = {*shape, NULL}};
-    TSR_TRY(tsr_copy_check(shape, &places));
+    TSR_TRY(tsr_copy_check(shape, tsr_stream_context(stream), &places));
     bool capturing = tsr_stream_capturing(stream);
     if (!capturing)
         TSR_TRY(tsr_copy_probe(shape, &places));

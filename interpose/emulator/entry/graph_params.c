@@ -70,7 +70,7 @@ CUresult tsr_memcpy_work(const CUDA_MEMCPY3D *params, CUcontext handle, struct t
     struct tsr_copy_places places;
     TSR_TRY(context_of(handle, &work.context));
     TSR_TRY(tsr_copy_from_3d(params, &work.copy.shape));
-    TSR_TRY(tsr_copy_check(&work.copy.shape, &places));
+    TSR_TRY(tsr_copy_check(&work.copy.shape, work.context, &places));
     *out = work;
     return CUDA_SUCCESS;
 }
@@ -85,7 +85,7 @@ CUresult tsr_memset_work(const CUDA_MEMSET_NODE_PARAMS_v1 *params, CUcontext han
     TSR_REQUIRE(!__builtin_mul_overflow(params->width, params->elementSize, &width_bytes), CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(params->dst % params->elementSize == 0, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(context_of(handle, &work.context));
-    TSR_TRY(tsr_memset_check(params->dst, params->pitch, width_bytes, params->height, &location));
+    TSR_TRY(tsr_memset_check(params->dst, params->pitch, width_bytes, params->height, work.context, &location));
     work.memset.dst = params->dst;
     work.memset.pitch = params->pitch;
     work.memset.width = params->width;

@@ -14,7 +14,8 @@ static CUresult submit(struct tsr_emulated_stream *stream, struct tsr_work *work
     TSR_REQUIRE(work->memset.height <= 1 || work->memset.pitch % work->memset.element_bytes == 0, CUDA_ERROR_INVALID_VALUE);
     if (wait)
         TSR_TRY(tsr_capture_check_unsafe_call(tsr_stream_context(stream)));
-    TSR_TRY(tsr_memset_check(work->memset.dst, work->memset.pitch, width_bytes, work->memset.height, &location));
+    TSR_TRY(tsr_memset_check(work->memset.dst, work->memset.pitch, width_bytes, work->memset.height, tsr_stream_context(stream),
+                             &location));
     /* Only a memset of host memory is waited for: others are asynchronous to the host even without Async in their name. */
     wait = wait && location == TSR_LOCATION_HOST;
     TSR_TRY(tsr_stream_submit(stream, work));

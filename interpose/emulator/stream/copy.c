@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../context/context.h"
 #include "../space/bounds.h"
 
 #define BOUNCE_BYTES 65536u
@@ -60,17 +61,20 @@ static uint64_t extent(const struct side *side, const CUDA_MEMCPY3D_PEER *shape)
 
 enum coverage { COVERED, UNKNOWN, FORBIDDEN };
 
+#define ANYBODY ((uint16_t)~0u)
+
 /*
- * COVERED: every byte lies in ranges that allow the access to somebody; only mapped memory may go on into the next range. UNKNOWN: the
- * first byte lies in none.
+ * COVERED: every byte lies in ranges that allow the access to somebody, and mapped memory to one of the devices (bits); only mapped memory
+ * may go on into the next range. UNKNOWN: the first byte lies in none.
  */
-static enum coverage cover(const struct tsr_snapshot *snapshot, uint64_t base, uint64_t bytes, bool write, uint32_t *location)
+static enum coverage cover(const struct tsr_snapshot *snapshot, uint64_t base, uint64_t bytes, bool write, uint16_t devices,
+                           uint32_t *location)
 {
     for (uint64_t at = base; at < base + bytes;) {
         const struct tsr_range *range = tsr_snapshot_find(snapshot, at);
         if (!range)
             return at == base ? UNKNOWN : FORBIDDEN;
-        if (!(write ? range->writable : range->readable))
+        if (!((write ? range->writable : range->readable) & (range->kind == TSR_RANGE_VMM ? devices : ANYBODY)))
             return FORBIDDEN;
         if (at == base)
             *location = range->location;
@@ -85,7 +89,7 @@ static enum coverage cover(const struct tsr_snapshot *snapshot, uint64_t base, u
 }
 
 static CUresult check_side(const struct tsr_snapshot *snapshot, const struct side *side, const CUDA_MEMCPY3D_PEER *shape,
-                           bool write, uint32_t *location, bool *pageable)
+                           bool write, uint16_t devices, uint32_t *location, bool *pageable)
 {
     uint64_t bytes = extent(side, shape);
     *location = TSR_LOCATION_HOST;
@@ -93,7 +97,7 @@ static CUresult check_side(const struct tsr_snapshot *snapshot, const struct sid
         return CUDA_ERROR_INVALID_VALUE;
     if (!bytes || !side->base || (shape->Height > 1 && side->pitch < shape->WidthInBytes))
         return CUDA_ERROR_INVALID_VALUE;
-    switch (cover(snapshot, side->base, bytes, write, location)) {
+    switch (cover(snapshot, side->base, bytes, write, devices, location)) {
     case COVERED:
         return CUDA_SUCCESS;
     case UNKNOWN:
@@ -104,17 +108,38 @@ static CUresult check_side(const struct tsr_snapshot *snapshot, const struct sid
     }
 }
 
-CUresult tsr_copy_check(const CUDA_MEMCPY3D_PEER *shape, struct tsr_copy_places *places)
+static uint16_t device_of(const struct tsr_context *context)
 {
+    return context ? (uint16_t)(1u << tsr_emulated_context_device(context)) : ANYBODY;
+}
+
+/* Who accesses one side of a copy. handle: of the side, in copies between peers. */
+static CUresult find_devices(CUcontext handle, const struct tsr_context *by, uint16_t *devices)
+{
+    struct tsr_context *context;
+    CUresult result = handle && by ? tsr_context_from_handle(handle, &context) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        *devices = device_of(handle && by ? context : by);
+    return result;
+}
+
+CUresult tsr_copy_check(const CUDA_MEMCPY3D_PEER *shape, const struct tsr_context *by, struct tsr_copy_places *places)
+{
+    uint16_t readers, writers;
     *places = (struct tsr_copy_places){.from = TSR_LOCATION_HOST, .to = TSR_LOCATION_HOST};
     if (empty(shape))
         return CUDA_SUCCESS;
+    CUresult result = find_devices(shape->srcContext, by, &readers);
+    if (!result)
+        result = find_devices(shape->dstContext, by, &writers);
+    if (result)
+        return result;
     struct side source = source_of(shape), target = target_of(shape);
     struct tsr_space *space = tsr_space_instance();
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
-    CUresult result = check_side(snapshot, &source, shape, false, &places->from, &places->from_pageable);
+    result = check_side(snapshot, &source, shape, false, readers, &places->from, &places->from_pageable);
     if (!result)
-        result = check_side(snapshot, &target, shape, true, &places->to, &places->to_pageable);
+        result = check_side(snapshot, &target, shape, true, writers, &places->to, &places->to_pageable);
     tsr_space_put(space, snapshot);
     places->bytes = (uint64_t)shape->WidthInBytes * shape->Height * shape->Depth;
     return result;
@@ -225,8 +250,8 @@ CUresult tsr_copy_run(const CUDA_MEMCPY3D_PEER *shape, const void *staging)
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
     uint32_t location;
     bool direct = !foreign_possible();
-    enum coverage from = staging ? COVERED : cover(snapshot, source.base, extent(&source, shape), false, &location);
-    enum coverage to = cover(snapshot, target.base, extent(&target, shape), true, &location);
+    enum coverage from = staging ? COVERED : cover(snapshot, source.base, extent(&source, shape), false, ANYBODY, &location);
+    enum coverage to = cover(snapshot, target.base, extent(&target, shape), true, ANYBODY, &location);
     bool allowed = from != FORBIDDEN && to != FORBIDDEN && (from == COVERED || source.type != CU_MEMORYTYPE_DEVICE) &&
                    (to == COVERED || target.type != CU_MEMORYTYPE_DEVICE);
     bool done = allowed && move_shape(shape, target, to == COVERED || direct, source, from == COVERED || direct);
@@ -240,7 +265,7 @@ void tsr_copy_corrupt(const CUDA_MEMCPY3D_PEER *shape)
     struct tsr_space *space = tsr_space_instance();
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
     uint32_t location;
-    if (!empty(shape) && cover(snapshot, target.base, 1, true, &location) == COVERED)
+    if (!empty(shape) && cover(snapshot, target.base, 1, true, ANYBODY, &location) == COVERED)
         *(unsigned char *)(uintptr_t)target.base ^= 0xff;
     tsr_space_put(space, snapshot);
 }
@@ -258,7 +283,8 @@ CUresult tsr_copy_stage(const CUDA_MEMCPY3D_PEER *shape, void **staging)
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_memset_check(CUdeviceptr dst, size_t pitch, size_t width_bytes, size_t height, uint32_t *location)
+CUresult tsr_memset_check(CUdeviceptr dst, size_t pitch, size_t width_bytes, size_t height, const struct tsr_context *by,
+                          uint32_t *location)
 {
     uint64_t bytes, end;
     *location = TSR_LOCATION_HOST;
@@ -271,7 +297,7 @@ CUresult tsr_memset_check(CUdeviceptr dst, size_t pitch, size_t width_bytes, siz
         return CUDA_ERROR_INVALID_VALUE;
     struct tsr_space *space = tsr_space_instance();
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
-    enum coverage found = cover(snapshot, dst, bytes, true, location);
+    enum coverage found = cover(snapshot, dst, bytes, true, device_of(by), location);
     tsr_space_put(space, snapshot);
     return found == COVERED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -295,7 +321,7 @@ CUresult tsr_memset_run(const struct tsr_work *work)
     size_t width_bytes = work->memset.width * work->memset.element_bytes;
     struct tsr_space *space = tsr_space_instance();
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
-    CUresult result = tsr_memset_check(work->memset.dst, work->memset.pitch, width_bytes, work->memset.height, &location);
+    CUresult result = tsr_memset_check(work->memset.dst, work->memset.pitch, width_bytes, work->memset.height, NULL, &location);
     for (size_t y = 0; !result && width_bytes && y < work->memset.height; y++)
         fill((char *)(uintptr_t)work->memset.dst + y * work->memset.pitch, work->memset.width, work->memset.value,
              work->memset.element_bytes);

@@ -15,9 +15,10 @@ struct tsr_copy_places {
 
 /*
  * Whether the copy is possible now, and between which places. UNIFIED operands may be anything, DEVICE ones must lie in the address
- * space, HOST ones are not looked at further. Errors: INVALID_VALUE.
+ * space, HOST ones are not looked at further. Memory that is mapped (cuMemMap) must allow it to the context's device, of copies between peers to each
+ * side's own (drivers copy other memory of any device); by: NULL: to some device. Errors: INVALID_VALUE; those of the peers' contexts.
  */
-CUresult tsr_copy_check(const CUDA_MEMCPY3D_PEER *shape, struct tsr_copy_places *places);
+CUresult tsr_copy_check(const CUDA_MEMCPY3D_PEER *shape, const struct tsr_context *by, struct tsr_copy_places *places);
 /* Whether the pageable sides are mapped in this process, as far as they are pages. Errors: INVALID_VALUE. */
 CUresult tsr_copy_probe(const CUDA_MEMCPY3D_PEER *shape, const struct tsr_copy_places *places);
 /* Copies; if staging is not NULL it holds the source, packed. Errors: ILLEGAL_ADDRESS. */
@@ -27,8 +28,9 @@ void tsr_copy_corrupt(const CUDA_MEMCPY3D_PEER *shape);
 /* The source, packed, in memory that the caller frees. Errors: OUT_OF_MEMORY, INVALID_VALUE. */
 CUresult tsr_copy_stage(const CUDA_MEMCPY3D_PEER *shape, void **staging);
 
-/* dst must lie in the address space and be writable; *location: where. Errors: INVALID_VALUE. */
-CUresult tsr_memset_check(CUdeviceptr dst, size_t pitch, size_t width_bytes, size_t height, uint32_t *location);
+/* dst must lie in the address space and be writable, as for copies; *location: where. Errors: INVALID_VALUE. */
+CUresult tsr_memset_check(CUdeviceptr dst, size_t pitch, size_t width_bytes, size_t height, const struct tsr_context *by,
+                          uint32_t *location);
 CUresult tsr_memset_run(const struct tsr_work *work);
 
 #endif

@@ -128,7 +128,7 @@ static uint64_t run_copy(const struct tsr_work *work, uint64_t ready_ns)
 {
     struct tsr_machine *machine = tsr_machine_instance();
     struct tsr_copy_places places;
-    CUresult result = tsr_copy_check(&work->copy.shape, &places);
+    CUresult result = tsr_copy_check(&work->copy.shape, NULL, &places);
     if (!result)
         result = tsr_copy_run(&work->copy.shape, work->copy.staging);
     if (!result && is_corrupted(machine, &places))
@@ -161,7 +161,7 @@ static uint64_t run_memset(const struct tsr_work *work, uint64_t ready_ns)
     }
     if (!bytes)
         return ready_ns;
-    tsr_memset_check(work->memset.dst, 0, 1, 1, &location);
+    tsr_memset_check(work->memset.dst, 0, 1, 1, NULL, &location);
     uint64_t ns = tsr_clock_memset_ns(machine, location, bytes);
     if (location >= TSR_MACHINE_DEVICES)
         return ready_ns + ns;
