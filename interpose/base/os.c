@@ -216,7 +216,7 @@ uint64_t tsr_os_monotonic_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The state follows the name, which is in parentheses and may itself contain some. */
+/* The state follows the name, which is in parentheses and may itself contain some. R: runnable; D: waits for a disk, as for pages of a program. */
 static bool is_ready(int tasks, const char *task)
 {
     char path[64], text[128] = "";
@@ -226,7 +226,7 @@ static bool is_ready(int tasks, const char *task)
     if (file >= 0)
         close(file);
     const char *end = bytes > 0 ? strrchr(text, ')') : NULL;
-    return end && strncmp(end, ") R", 3) == 0;
+    return end && (strncmp(end, ") R", 3) == 0 || strncmp(end, ") D", 3) == 0);
 }
 
 bool tsr_os_process_is_ready(int process)

@@ -65,7 +65,7 @@ bool tsr_os_barrier(void);
 uint64_t tsr_os_monotonic_ns(void);
 /* CPUs that the process may run on, at least 1. */
 unsigned tsr_os_cpu_count(void);
-/* Whether a thread of the process runs, or would if it had a CPU; false also where nobody can tell. */
+/* Whether a thread of the process runs, or would if it had a CPU or the disk had answered; false also where nobody can tell. */
 bool tsr_os_process_is_ready(int process);
 /* Writes everything unless an error stops it; continues after interrupted and short writes. */
 bool tsr_os_write_all(int descriptor, const void *data, size_t bytes);

@@ -14,7 +14,7 @@
 
 #define POLL_MS 50
 #define START_NS 10000000000ull /* until its first beat */
-#define STARVED_NS 30000000000ull /* without a beat, though it would run if it had a CPU */
+#define STARVED_NS 30000000000ull /* without a beat, though it would run if it had a CPU or a page */
 #define DEPARTING_POLLS 50u /* longer than a departure takes that is not stuck */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

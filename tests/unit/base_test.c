@@ -175,6 +175,9 @@ TEST(a_process_is_ready_while_it_would_run)
     pid_t waiting = fork();
     while (waiting == 0)
         pause();
+    pid_t reading = fork(); /* as for the disk: until the child ends */
+    while (reading == 0 && setpgid(0, 0) == 0 && vfork() == 0)
+        pause();
     int status;
     CHECK(tsr_os_process_is_ready(busy));
     kill(busy, SIGSTOP);
@@ -186,10 +189,16 @@ TEST(a_process_is_ready_while_it_would_run)
     for (unsigned looks = 0; tsr_os_process_is_ready(waiting) && looks < 10000; looks++)
         usleep(1000);
     CHECK(!tsr_os_process_is_ready(waiting));
+    for (unsigned looks = 0; looks < 200; looks++) {
+        CHECK(tsr_os_process_is_ready(reading));
+        usleep(1000);
+    }
     kill(busy, SIGKILL);
     kill(waiting, SIGKILL);
+    kill(-reading, SIGKILL); /* and its child */
     waitpid(busy, &status, 0);
     waitpid(waiting, &status, 0);
+    waitpid(reading, &status, 0);
     CHECK(!tsr_os_process_is_ready(busy));
     CHECK(!tsr_os_process_is_ready(-1));
 }
