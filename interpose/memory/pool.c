@@ -28,13 +28,15 @@ struct tsr_pool {
 
 static TSR_VEC(struct tsr_pool *) pools; /* memory lock */
 static struct tsr_map by_handle;         /* served pools; and, by default ones, lazily */
+static uint32_t open_to;                 /* memory lock; bit n: device n can access all pools, whatever the application says */
 
 static struct tsr_pool *create(CUmemoryPool handle, uint64_t most_bytes)
 {
     struct tsr_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
-    *pool = (struct tsr_pool){.handle = handle, .heap = {.pool = pool, .chunk_bytes = CHUNK, .most_bytes = most_bytes}};
+    *pool = (struct tsr_pool){.handle = handle,
+                              .heap = {.pool = pool, .chunk_bytes = CHUNK, .most_bytes = most_bytes, .peers = open_to}};
     if (!tsr_vec_reserve(&pools, pools.count + 1) || !tsr_map_set(&by_handle, (uint64_t)(uintptr_t)handle, pool)) {
         free(pool);
         return NULL;
@@ -233,10 +235,21 @@ void tsr_pool_trim(struct tsr_pool *pool, uint64_t keep_bytes)
     tsr_memory_unlock();
 }
 
+CUresult tsr_pools_open_locked(CUdevice device)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < pools.count && result == CUDA_SUCCESS; i++)
+        result = tsr_heap_grant(&pools.data[i]->heap, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (result == CUDA_SUCCESS)
+        open_to |= 1u << device;
+    return result;
+}
+
 CUresult tsr_pool_grant(struct tsr_pool *pool, CUdevice device, CUmemAccess_flags flags)
 {
     tsr_memory_lock();
-    CUresult result = tsr_heap_grant(&pool->heap, device, flags);
+    bool is_open = open_to >> device & 1;
+    CUresult result = is_open ? CUDA_SUCCESS : tsr_heap_grant(&pool->heap, device, flags);
     tsr_memory_unlock();
     return result;
 }
@@ -278,6 +291,7 @@ void tsr_pool_set_threshold(struct tsr_pool *pool, uint64_t bytes)
 
 void tsr_pool_forget(void)
 {
+    open_to = 0;
     tsr_vec_clear(&pools);
     tsr_freed_forget();
     by_handle = (struct tsr_map){0};

@@ -31,6 +31,8 @@ bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread);
 void tsr_pool_stream_ends(CUstream stream);
 
 void tsr_pool_trim(struct tsr_pool *pool, uint64_t keep_bytes);
+/* Drivers copy memory of pools for devices without access to it, but not what is mapped here: so those that copy get access. */
+CUresult tsr_pools_open_locked(CUdevice device);
 CUresult tsr_pool_grant(struct tsr_pool *pool, CUdevice device, CUmemAccess_flags flags);
 
 struct tsr_pool_counters {

@@ -229,6 +229,11 @@ bool is_peer(const struct slot *slot)
     return slot->kind->make == make_peer;
 }
 
+bool is_mapped(const struct slot *slot)
+{
+    return slot->kind->make == make_mapped;
+}
+
 bool is_managed(const struct slot *slot)
 {
     return slot->kind->make == make_managed;

@@ -200,7 +200,8 @@ struct slot *pick_slot(struct worker *worker, struct draw *draw, uint32_t use,
                        const struct slot *but); /* NULL: there is none */
 bool slot_fits(const struct slot *slot, uint32_t use);
 void slot_free(struct worker *worker, struct slot *slot, struct draw *draw);
-bool is_peer(const struct slot *slot); /* memory of GPU 1 */
+bool is_peer(const struct slot *slot);   /* memory of GPU 1 */
+bool is_mapped(const struct slot *slot); /* by the program itself */
 bool is_managed(const struct slot *slot);
 bool is_part(const struct slot *slot);
 bool is_allocation(const struct slot *slot); /* its base is what cuMemAlloc gave, and nobody else has any of it */

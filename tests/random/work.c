@@ -213,10 +213,12 @@ static bool draw_copy(struct worker *worker, struct draw *from, struct slot **to
     return *to && *source && uses(worker->program, FEATURE_copies);
 }
 
+/* What the program has mapped, only its own GPU may access. */
 static uint32_t copy_stream(struct worker *worker, const struct slot *to, const struct slot *source, struct draw *from)
 {
     uint32_t stream = draw_stream(worker, from);
-    return (is_peer(to) || is_peer(source)) && ((is_peer(to) && is_peer(source)) || one_in(from, 2)) ? OTHER : stream;
+    bool other = (is_peer(to) || is_peer(source)) && ((is_peer(to) && is_peer(source)) || one_in(from, 2));
+    return other && !is_mapped(to) && !is_mapped(source) ? OTHER : stream;
 }
 
 void op_copy(struct worker *worker, struct draw *from)
