@@ -139,9 +139,15 @@ void tsr_instance_forget(CUgraphExec exec)
         tsr_instance_destroy(known);
 }
 
-static void become_opaque_locked(struct tsr_instance *instance, enum tsr_reason reason)
+static void change_locked(struct tsr_instance *instance)
 {
     instance->version++;
+    __atomic_store_n(&instance->taken, false, __ATOMIC_RELEASE);
+}
+
+static void become_opaque_locked(struct tsr_instance *instance, enum tsr_reason reason)
+{
+    change_locked(instance);
     instance->nodes.reason = reason;
 }
 
@@ -223,7 +229,8 @@ void tsr_instance_update(CUgraphExec exec, CUgraph graph, CUresult result)
     pthread_mutex_lock(&instance->lock);
     instance->stays_opaque |= instance->switched;
     instance->call_changed = false;
-    struct tsr_instance from = {.version = ++instance->version};
+    change_locked(instance);
+    struct tsr_instance from = {.version = instance->version};
     fill(&from, graph);
     take_over_locked(instance, &from);
     empty(&from);
@@ -237,7 +244,7 @@ static struct tsr_instance *begin(CUgraphExec exec, CUgraphNode handle, struct t
     if (!instance)
         return NULL;
     pthread_mutex_lock(&instance->lock);
-    instance->version++;
+    change_locked(instance);
     *node = instance->nodes.reason || instance->renamed ? NULL : node_of(instance, handle);
     if (*node) {
         (*node)->changed = instance->version;
@@ -340,6 +347,17 @@ static void leave_module(uint64_t key, void *value, void *module)
         instance->stays_opaque = true;
         become_opaque_locked(instance, TSR_REASON_MODULE);
     }
+    pthread_mutex_unlock(&instance->lock);
+}
+
+void tsr_instance_note_taken(CUgraphExec exec)
+{
+    struct tsr_instance *instance = tsr_instance_find(exec);
+    if (!instance || __atomic_load_n(&instance->taken, __ATOMIC_ACQUIRE))
+        return;
+    pthread_mutex_lock(&instance->lock);
+    if (!instance->nodes.reason && !instance->nodes.actions && !instance->stays_opaque)
+        __atomic_store_n(&instance->taken, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&instance->lock);
 }
 

@@ -42,6 +42,7 @@ struct tsr_instance {
     bool call_changed;   /* a launch of a library call was changed alone: what was said of the call may not hold any more */
     bool switched;       /* a node may have been disabled: what an update makes of that is not known */
     bool stays_opaque;   /* whatever becomes of its nodes */
+    bool taken;          /* atomic; the driver has launched it as it is now, and all that it does is seen in its stream alone */
 
     /* What it touches. */
     struct tsr_instance_stamp examined; /* when that was determined */
@@ -64,6 +65,10 @@ struct tsr_instance {
     uint64_t generation;             /* of the record then */
     CUevent end;                     /* in that stream, behind the launch; NULL: not made yet */
     bool ended;                      /* it has been recorded, or is about to be with the stream held */
+
+    /* The last launch that was deferred (shim/deferred.h). Atomic. */
+    uint32_t ring;       /* 1 + the number of its ring; 0: there was none */
+    uint64_t ring_entry; /* its number there */
     struct tsr_copies_proof proof;
     struct tsr_proof_extent *more; /* room for the proof's extents; NULL: it has none */
     struct tsr_instance_stamp proved;
@@ -108,6 +113,9 @@ void tsr_instance_opaque(CUgraphExec exec);
 
 /* Visits all that the application has. */
 void tsr_instances_each(void (*visit)(struct tsr_instance *instance, void *argument), void *argument);
+
+/* The driver has launched it. */
+void tsr_instance_note_taken(CUgraphExec exec);
 
 /* A module is being unloaded: graphs with its functions become opaque. */
 void tsr_instances_unload(struct tsr_module_record *module);

@@ -31,7 +31,7 @@ ONLY_FORWARDED = re.compile(r"cuGetError|cuDriverGetVersion|cuGetExportTable")
 # Neither enqueue work nor show how much of it is done, so deferred launches (deferred.h) do not concern them; and what
 # may be deferred.
 AT_ONCE = re.compile(
-    r"cuMemsetD(8|16|32)Async$|cuMemcpyDtoDAsync_v2$|cuLaunch(|Grid|GridAsync|Kernel|KernelEx|CooperativeKernel)(_ptsz)?$"
+    r"cuMemsetD(8|16|32)Async$|cuMemcpyDtoDAsync_v2$|cuLaunch(|Grid|GridAsync|Kernel|KernelEx|CooperativeKernel)(_ptsz)?$|cuGraphLaunch(_ptsz)?$"
     r"|cu(Ctx|Device|Func|Kernel|Library|Module)Get|cuCtx(Push|Pop|Set)Current|cuDevicePrimaryCtxGetState|cuOccupancy"
     r"|cuDevice(CanAccessPeer|TotalMem|ComputeCapability)|cuPointerGet|cuMemGetAddressRange|cuMemHostGet|cuEventCreate"
     r"|cuStream(Get(Flags|Priority|Id|Ctx|Device)|IsCapturing)|cuThreadExchangeStreamCaptureMode"

@@ -16,6 +16,7 @@
 #include "driver/engaged.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
+#include "graph/instance.h"
 #include "lane/streams.h"
 #include "launch/call_memory.h"
 #include "launch/launch.h"
@@ -71,6 +72,7 @@ struct entry {
         struct launch launch;
         struct set set;
         struct copy copy;
+        CUgraphExec graph;
     };
 } __attribute__((aligned(TSR_WORK_LINE)));
 
@@ -80,6 +82,7 @@ __typeof__(cuMemsetD8Async) engaged_cuMemsetD8Async;
 __typeof__(cuMemsetD16Async) engaged_cuMemsetD16Async;
 __typeof__(cuMemsetD32Async) engaged_cuMemsetD32Async;
 __typeof__(cuMemcpyDtoDAsync_v2) engaged_cuMemcpyDtoDAsync_v2;
+__typeof__(cuGraphLaunch) engaged_cuGraphLaunch;
 
 uint32_t tsr_deferring TSR_HOT;
 
@@ -167,6 +170,8 @@ static CUresult work_now(const struct entry *entry)
         return engaged_cuMemsetD32Async(set->to, set->value, set->count, entry->stream);
     case TSR_ROW_cuMemcpyDtoDAsync_v2:
         return engaged_cuMemcpyDtoDAsync_v2(entry->copy.to, entry->copy.from, entry->copy.bytes, entry->stream);
+    case TSR_ROW_cuGraphLaunch:
+        return engaged_cuGraphLaunch(entry->graph, entry->stream);
     default:
         return launch_now(entry);
     }
@@ -331,7 +336,8 @@ static bool defers(CUstream stream)
     return true;
 }
 
-static void give(const struct entry *entry)
+/* Returns the work's number in the ring. */
+static uint64_t give(const struct entry *entry)
 {
     CUstream named = entry->stream;
     const struct tsr_stream *stream = tsr_stream_seen(named, false);
@@ -341,6 +347,7 @@ static void give(const struct entry *entry)
     __atomic_store_n(&own->last[place].number, number, __ATOMIC_RELEASE);
     if (!stream || !tsr_stream_is(stream, TSR_STREAM_FREE))
         __atomic_store_n(&own->last_blocking, number, __ATOMIC_RELEASE);
+    return number;
 }
 
 /* False: it cannot be told. */
@@ -454,6 +461,31 @@ bool tsr_deferred_copy_slow(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUst
         return do_it_here(named, result);
     entry->copy = (struct copy){.to = to, .from = from, .bytes = bytes};
     give(entry);
+    tsr_call_enqueued();
+    return true;
+}
+
+/* Launches of a graph come one after another, whichever thread makes them. */
+static void wait_for_last_of(const struct tsr_instance *graph)
+{
+    uint32_t ring = __atomic_load_n(&graph->ring, __ATOMIC_ACQUIRE);
+    if (ring && &workers[ring - 1] != own)
+        tsr_work_wait_for(&workers[ring - 1].ring, __atomic_load_n(&graph->ring_entry, __ATOMIC_RELAXED));
+}
+
+bool tsr_deferred_graph_slow(CUgraphExec exec, CUstream named, CUresult *result)
+{
+    struct tsr_instance *graph = tsr_instance_find(exec);
+    bool goes = graph && __atomic_load_n(&graph->taken, __ATOMIC_ACQUIRE) && defers(named);
+    if (goes)
+        wait_for_last_of(graph);
+    struct entry *entry = goes ? make(TSR_ROW_cuGraphLaunch, named, 0, 0) : NULL;
+    *result = entry ? CUDA_SUCCESS : tsr_deferred_wait(true); /* it may do anything */
+    if (!entry)
+        return *result != CUDA_SUCCESS;
+    entry->graph = exec;
+    __atomic_store_n(&graph->ring_entry, give(entry), __ATOMIC_RELAXED);
+    __atomic_store_n(&graph->ring, (uint32_t)(own - workers) + 1, __ATOMIC_RELEASE);
     tsr_call_enqueued();
     return true;
 }

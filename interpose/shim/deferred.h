@@ -1,11 +1,11 @@
 /*
  * Launches that return at once: what a launch needs is copied into a ring (work_ring.h), and a thread of ours decides about it and gives it to a GPU, while the program's
- * thread goes on. So do memsets and copies on the GPU. All other calls of the driver that enqueue work or could see that some is missing first wait until our thread has
+ * thread goes on. So do memsets and copies on the GPU, and launches of graphs. All other calls of the driver that enqueue work or could see that some is missing first wait until our thread has
  * caught up (forward.c), so the program cannot tell, but for errors of launches, which a later call returns, as it does those of kernels.
  *
  * Each thread of the program that launches more than a little has a ring and a thread of its own, as long as there are enough CPUs. What threads do waits for work that others have
  * deferred only where that comes before by the order of streams: a thread may be held up in a stream until another one has done something in its own. Only what the driver would take is deferred: launches of a
- * function that it has taken before, of a shape within the function's limits, and work on bytes within one allocation.
+ * function that it has taken before, of a shape within the function's limits, work on bytes within one allocation, and graphs that it has launched as they are now.
  */
 #ifndef TSR_SHIM_DEFERRED_H
 #define TSR_SHIM_DEFERRED_H
@@ -38,6 +38,7 @@ bool tsr_deferred_launch_slow(struct tsr_launch *launch, CUresult *result);
 bool tsr_deferred_set_slow(enum tsr_row row, CUdeviceptr to, uint32_t value, uint32_t element, size_t count, CUstream stream,
                            CUresult *result);
 bool tsr_deferred_copy_slow(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, CUresult *result);
+bool tsr_deferred_graph_slow(CUgraphExec exec, CUstream named, CUresult *result);
 
 static inline bool tsr_deferred_is_on(void)
 {
@@ -49,7 +50,7 @@ static inline CUresult tsr_deferred_wait_for(CUstream stream)
     return tsr_deferred_is_on() ? tsr_deferred_wait_for_slow(stream) : CUDA_SUCCESS;
 }
 
-/* A launch, a memset of elements of so many bytes, a copy on GPUs is about to be carried out. True: there is nothing left to do than to return the result. */
+/* A launch, a memset of elements of so many bytes, a copy on GPUs, a graph's launch is about to be carried out. True: there is nothing left to do than to return the result. */
 static inline bool tsr_deferred_launch(struct tsr_launch *launch, CUresult *result)
 {
     return tsr_deferred_is_on() && tsr_deferred_launch_slow(launch, result);
@@ -64,6 +65,12 @@ static inline bool tsr_deferred_set(enum tsr_row row, CUdeviceptr to, uint32_t v
 static inline bool tsr_deferred_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, CUresult *result)
 {
     return tsr_deferred_is_on() && tsr_deferred_copy_slow(to, from, bytes, stream, result);
+}
+
+/* The stream is named. */
+static inline bool tsr_deferred_graph(CUgraphExec exec, CUstream named, CUresult *result)
+{
+    return tsr_deferred_is_on() && tsr_deferred_graph_slow(exec, named, result);
 }
 
 void tsr_deferred_note_slow(const struct tsr_launch *launch);

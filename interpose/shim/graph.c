@@ -11,6 +11,7 @@
 #include "memory/copies.h"
 #include "object/session.h"
 #include "order/order.h"
+#include "shim/deferred.h"
 #include "shim/graph_launch.h"
 #include "driver/real.h"
 #include "record/recorder.h"
@@ -185,12 +186,24 @@ static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUre
     tsr_call_enqueued();
     return result;
 }
+
+static CUresult launch_or_defer(enum tsr_row row, CUgraphExec exec, CUstream stream, CUresult (*real)(CUgraphExec, CUstream))
+{
+    CUresult result;
+    if (tsr_deferred_graph(exec, stream, &result))
+        return result;
+    result = launch(row, exec, stream, real);
+    if (result == CUDA_SUCCESS && tsr_deferred_is_on())
+        tsr_instance_note_taken(exec);
+    return result;
+}
+
 TSR_ENGAGED(cuGraphLaunch)(CUgraphExec hGraph, CUstream hStream)
 {
-    return launch(TSR_ROW_cuGraphLaunch, hGraph, tsr_stream_named(hStream, false), tsr_real.cuGraphLaunch);
+    return launch_or_defer(TSR_ROW_cuGraphLaunch, hGraph, tsr_stream_named(hStream, false), tsr_real.cuGraphLaunch);
 }
 
 TSR_ENGAGED(cuGraphLaunch_ptsz)(CUgraphExec hGraph, CUstream hStream)
 {
-    return launch(TSR_ROW_cuGraphLaunch_ptsz, hGraph, tsr_stream_named(hStream, true), tsr_real.cuGraphLaunch_ptsz);
+    return launch_or_defer(TSR_ROW_cuGraphLaunch_ptsz, hGraph, tsr_stream_named(hStream, true), tsr_real.cuGraphLaunch_ptsz);
 }

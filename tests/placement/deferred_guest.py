@@ -2,7 +2,9 @@
 
 quiet: launches alone. mixed: with memsets and copies on the GPU between them, and now and then a number that is read
 back. forked: as mixed, with a child in the middle that only ends. threads: two threads by turns, a hundred launches at
-a time. refused: as quiet, and the driver refuses one: what the wait then says is printed, and what a second wait says.
+a time. graph: as mixed, launches of one graph, which is now and then changed. shared graph: one graph that two threads
+launch by turns, each in its own stream; nothing else orders what they do. refused: as quiet, and the driver refuses
+one: what the wait then says is printed, and what a second wait says.
 
 Prints the sum of each result, and on standard error the middle and the longest time of a launch, in milliseconds.
 """
@@ -27,7 +29,12 @@ COUNT, BUFFERS, AT_A_TIME, EVERY = 1024, 4, 100, 37
 BODY = "ld.global.u32 %r1, [%in]; mad.lo.u32 %r1, %r1, 5, 7; st.global.u32 [%out], %r1;"
 
 
+THREAD_LOCAL = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+
+
 class Guest:
+    """instance: of a graph of one launch, node: that launch."""
+
     def __init__(self) -> None:
         use_gpu()
         self.function = functions(elementwise("step", ("out", "in"), ("count",), BODY))["step"]
@@ -42,6 +49,24 @@ class Guest:
         parameters = ((out, source, COUNT), (None, None, ctypes.c_uint32))
         begun = time.perf_counter()
         call(driver.cuLaunchKernel(self.function, COUNT // 256, 1, 1, 256, 1, 1, 0, self.stream, parameters, 0))
+        self.taken.append(time.perf_counter() - begun)
+
+    def capture(self) -> None:
+        call(driver.cuStreamBeginCapture(self.stream, THREAD_LOCAL))
+        self.launch(0)
+        self.graph = call(driver.cuStreamEndCapture(self.stream))
+        (self.node,), *_ = call(driver.cuGraphGetNodes(self.graph, 1))
+        self.instance = call(driver.cuGraphInstantiate(self.graph, 0))
+        self.taken.clear()
+
+    def launch_graph(self, number: int) -> None:
+        if number % EVERY == 1:
+            parameters = call(driver.cuGraphKernelNodeGetParams(self.node))
+            given = self.buffers[number % BUFFERS], self.buffers[number // 3 % BUFFERS], COUNT
+            parameters.kernelParams = (given, (None, None, ctypes.c_uint32))
+            call(driver.cuGraphExecKernelNodeSetParams(self.instance, self.node, parameters))
+        begun = time.perf_counter()
+        call(driver.cuGraphLaunch(self.instance, self.stream))
         self.taken.append(time.perf_counter() - begun)
 
     def mix(self, number: int) -> None:
@@ -72,7 +97,7 @@ def end_at_once() -> None:
     os.waitpid(child, 0)
 
 
-def by_turns(launches: int, run: Callable[[int], None]) -> None:
+def by_turns(launches: int, run: Callable[[int], None], begin_turn: Callable[[], None]) -> None:
     """Two threads, one after the other."""
     first, second = threading.Semaphore(1), threading.Semaphore(0)
 
@@ -80,6 +105,7 @@ def by_turns(launches: int, run: Callable[[int], None]) -> None:
         use_gpu()
         for at in range(begin, launches, 2 * AT_A_TIME):
             own.acquire()
+            begin_turn()
             for number in range(at, min(at + AT_A_TIME, launches)):
                 run(number)
             other.release()
@@ -95,13 +121,22 @@ def main() -> None:
     launches, way = int(sys.argv[1]), sys.argv[2]
     guest = Guest()
 
-    def run(number: int) -> None:
-        if way in ("mixed", "forked", "threads"):
-            guest.mix(number)
-        guest.launch(number)
+    streams = [guest.stream, call(driver.cuStreamCreate(1))]
 
-    if way == "threads":
-        by_turns(launches, run)
+    def run(number: int) -> None:
+        if way not in ("quiet", "refused") and not (way == "shared graph" and number % AT_A_TIME == 0):
+            guest.mix(number)
+        (guest.launch_graph if "graph" in way else guest.launch)(number)
+
+    def begin_turn() -> None:
+        if way == "shared graph":
+            streams.reverse()
+            guest.stream = streams[0]
+
+    if "graph" in way:
+        guest.capture()
+    if way in ("threads", "shared graph"):
+        by_turns(launches, run, begin_turn)
     else:
         for number in range(launches):
             if way == "forked" and number == launches // 2:

@@ -12,6 +12,7 @@ from tests.fault.fault_driver import build, delays
 GUEST = Path(__file__).parent / "deferred_guest.py"
 MACHINE = Machine(2, "launch_latency_ns: 20000")
 LAUNCHES, SLOW_US = 400, 3000  # of a launch in the driver
+AT_HOME = {"TESSERA_LEAD": str(10**12)}
 DEFERRED, AT_ONCE = {"TESSERA_DEFER": "1"}, {"TESSERA_DEFER": "0"}
 CALL = "cuLaunchKernel"
 
@@ -25,7 +26,7 @@ def middle_ms(ran: Ran) -> float:
     return float(ran.errors.split()[0])
 
 
-@pytest.mark.parametrize("way", ["quiet", "mixed", "forked", "threads"])
+@pytest.mark.parametrize("way", ["quiet", "mixed", "forked", "threads", "graph", "shared graph"])
 def test_nobody_waits_for_the_driver_and_all_is_the_same(
     way: str, native_build: Path, tree: Path, tmp_path: Path
 ) -> None:
@@ -34,13 +35,15 @@ def test_nobody_waits_for_the_driver_and_all_is_the_same(
     alone = run(native, tmp_path, MACHINE, program)
     until_known(lambda: run(native, tmp_path, MACHINE, program, ALL_GPUS), alone.lines)
 
-    slow = delays(native, tree, 1, CALL, SLOW_US)
+    graphs = "graph" in way
+    apart = run(native, tmp_path, MACHINE, program, ALL_GPUS, variables=DEFERRED)
+    slow = {**delays(native, tree, 1, "cuGraphLaunch" if graphs else CALL, SLOW_US), **AT_HOME}
     at_once = run(native, tmp_path, MACHINE, program, ALL_GPUS, variables={**slow, **AT_ONCE})
     deferred = run(native, tmp_path, MACHINE, program, ALL_GPUS, variables={**slow, **DEFERRED})
-    assert at_once.lines == deferred.lines == alone.lines
+    assert apart.lines == at_once.lines == deferred.lines == alone.lines
     assert middle_ms(at_once) > SLOW_US / 1000
     assert middle_ms(deferred) < SLOW_US / 4000
-    assert sum(deferred.by_device.values()) == LAUNCHES
+    assert sum((deferred.graphs if graphs else deferred.by_device).values()) == LAUNCHES
 
 
 def test_what_the_driver_refuses_a_later_call_says_once(native_build: Path, tree: Path, tmp_path: Path) -> None:
@@ -50,7 +53,7 @@ def test_what_the_driver_refuses_a_later_call_says_once(native_build: Path, tree
     fault = {
         **delays(native, tree, 0),
         **DEFERRED,
-        "TESSERA_LEAD": str(10**12),
+        **AT_HOME,
         "TESSERA_FAULT": f"python3:{LAUNCHES // 2}:{CALL}",
         "TESSERA_FAULT_MARK": str(mark),
     }
