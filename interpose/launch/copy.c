@@ -5,6 +5,7 @@
 #include "calls/calls.h"
 #include "driver/engaged.h"
 #include "launch/broadcast.h"
+#include "launch/copy_apart.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
 #include "object/capture.h"
@@ -278,7 +279,7 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
 }
 
 /* The body of a wrapper: all GPUs get what it writes, or the copy follows its stream if it can, and is forwarded in stream order otherwise. */
-#define FOLLOWS(symbol, arguments, stream, per_thread, waits_not, broadcasts, follows, touch) \
+#define FOLLOWS(symbol, arguments, stream, per_thread, waits_not, broadcasts, follows, touch, apart) \
     {                                                                                                                          \
         struct moved moved = {0};                                                                                              \
         struct tsr_broadcast_work work;                                                                                        \
@@ -304,14 +305,17 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
         if (result != CUDA_SUCCESS)                                                                                            \
             return result;                                                                                                     \
         result = touch;                                                                                                        \
-        return leave(&hold, result == CUDA_SUCCESS ? tsr_real.symbol arguments : result);                                      \
+        if (result != CUDA_SUCCESS || apart)                                                                                   \
+            return leave(&hold, result);                                                                                       \
+        return leave(&hold, tsr_real.symbol arguments);                                                                        \
     }
 
 #define BYTES(symbol, per_thread)                                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
             per_thread, true, give(stream, per_thread, dst, (const void *)(uintptr_t)src, bytes, &work, &what, &hold), \
-            copy_bytes(stream, per_thread, dst, src, bytes, &moved) || give_there(stream, per_thread, &work, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
+            copy_bytes(stream, per_thread, dst, src, bytes, &moved) || give_there(stream, per_thread, &work, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes), \
+            tsr_copy_apart(stream, per_thread, dst, src, bytes, &result))
 BYTES(cuMemcpyAsync, false)
 BYTES(cuMemcpyAsync_ptsz, true)
 BYTES(cuMemcpyDtoDAsync_v2, false)
@@ -322,21 +326,23 @@ BYTES(cuMemcpyDtoDAsync_v2_ptsz, true)
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
             per_thread, true, give(stream, per_thread, dst, src, bytes, &work, &what, &hold), \
             give_there(stream, per_thread, &work, &moved), \
-            tsr_copies_loose_bytes(stream, per_thread, dst, 0, bytes))
+            tsr_copies_loose_bytes(stream, per_thread, dst, 0, bytes), false)
 FROM_HOST(cuMemcpyHtoDAsync_v2, false)
 FROM_HOST(cuMemcpyHtoDAsync_v2_ptsz, true)
 
 #define BYTES_NOW(symbol, per_thread)                                                                                          \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes) \
     FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread, false, false,                     \
-            copy_bytes(NULL, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, src, bytes))
+            copy_bytes(NULL, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, src, bytes), \
+            tsr_copy_apart(NULL, per_thread, dst, src, bytes, &result))
 BYTES_NOW(cuMemcpyDtoD_v2, false)
 BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
 
 #define ROWS(symbol, per_thread)                                                                                               \
     TSR_REDIRECTED(symbol)(const CUDA_MEMCPY2D *copy_, CUstream stream) \
     FOLLOWS(symbol, (copy_, stream), stream, per_thread, true, false,                        \
-            copy_rows(stream, per_thread, copy_, &moved), tsr_copies_loose_all(stream, per_thread))
+            copy_rows(stream, per_thread, copy_, &moved), tsr_copies_loose_all(stream, per_thread), \
+            tsr_copy_rows_apart(stream, per_thread, copy_, &result))
 ROWS(cuMemcpy2DAsync_v2, false)
 ROWS(cuMemcpy2DAsync_v2_ptsz, true)
 
@@ -345,7 +351,7 @@ ROWS(cuMemcpy2DAsync_v2_ptsz, true)
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count, CUstream stream) \
     FOLLOWS(symbol, (dst, value, count, stream), stream,         \
             per_thread, true, set_everywhere(stream, per_thread, ONE(bytes), &work, &hold), \
-            set(stream, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes))
+            set(stream, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes), false)
 SET(cuMemsetD8Async, unsigned char, 1, false)
 SET(cuMemsetD8Async_ptsz, unsigned char, 1, true)
 SET(cuMemsetD16Async, unsigned short, 2, false)
@@ -356,7 +362,7 @@ SET(cuMemsetD32Async_ptsz, unsigned int, 4, true)
 #define SET_NOW(symbol, type, bytes, per_thread)                                                                               \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count) \
     FOLLOWS(symbol, (dst, value, count), NULL, per_thread, true, set_everywhere(NULL, per_thread, ONE(bytes), &work, &hold),                        \
-            set(NULL, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, 0, count * bytes))
+            set(NULL, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, 0, count * bytes), false)
 SET_NOW(cuMemsetD8_v2, unsigned char, 1, false)
 SET_NOW(cuMemsetD8_v2_ptds, unsigned char, 1, true)
 SET_NOW(cuMemsetD16_v2, unsigned short, 2, false)
@@ -369,7 +375,7 @@ SET_NOW(cuMemsetD32_v2_ptds, unsigned int, 4, true)
 #define SET_ROWS(symbol, type, bytes, per_thread)                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
     FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread, true, false,                                                    \
-            set(stream, per_thread, EACH_ROW(bytes), &moved), tsr_copies_loose_rows(stream, per_thread, dst, pitch, width * bytes, height))
+            set(stream, per_thread, EACH_ROW(bytes), &moved), tsr_copies_loose_rows(stream, per_thread, dst, pitch, width * bytes, height), false)
 SET_ROWS(cuMemsetD2D8Async, unsigned char, 1, false)
 SET_ROWS(cuMemsetD2D8Async_ptsz, unsigned char, 1, true)
 SET_ROWS(cuMemsetD2D16Async, unsigned short, 2, false)

@@ -63,6 +63,15 @@ void tsr_memory_open_for_copy_slow(CUstream stream, CUdeviceptr to, CUdeviceptr 
 /* Before work of which it is not known whose it is: for all of these devices. */
 void tsr_memory_open_for_all_slow(void);
 
+/* A GPU of the application that has been given work cannot access ordinary memory of the home GPU, and never will: it is no peer. */
+extern bool tsr_memory_apart __attribute__((visibility("hidden"))); /* atomic */
+static inline bool tsr_memory_any_apart(void)
+{
+    return __builtin_expect(__atomic_load_n(&tsr_memory_apart, __ATOMIC_ACQUIRE), 0);
+}
+/* Whether the stream, named, is such a GPU's. */
+bool tsr_memory_is_apart(CUstream stream);
+
 static inline bool tsr_memory_any_pending(void)
 {
     return __builtin_expect(__atomic_load_n(&tsr_memory_pending, __ATOMIC_ACQUIRE), 0);

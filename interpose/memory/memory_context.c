@@ -15,7 +15,8 @@
 
 static uint32_t devices_open;  /* atomic; bit n: device n can access ordinary memory of the home GPU */
 static uint32_t devices_begun; /* atomic; bit n: the application has a context of device n */
-bool tsr_memory_pending;
+static uint32_t devices_apart; /* atomic; of those that are open: bit n: device n is no peer, so it cannot */
+bool tsr_memory_pending, tsr_memory_apart;
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
@@ -96,6 +97,10 @@ static void open_to(CUdevice device)
     tsr_memory_relax_end(mode);
     if (!done)
         return;
+    if (!can) {
+        __atomic_fetch_or(&devices_apart, bit_of(device), __ATOMIC_RELEASE);
+        __atomic_store_n(&tsr_memory_apart, true, __ATOMIC_RELEASE);
+    }
     __atomic_fetch_or(&devices_open, bit_of(device), __ATOMIC_RELEASE);
     update_pending();
     if (can)
@@ -116,6 +121,12 @@ static CUdevice device_of(CUdeviceptr address)
     bool known =
         address && tsr_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS;
     return known ? ordinal : -1;
+}
+
+bool tsr_memory_is_apart(CUstream stream)
+{
+    CUdevice device = device_of_stream(stream);
+    return device >= 0 && __atomic_load_n(&devices_apart, __ATOMIC_ACQUIRE) & bit_of(device);
 }
 
 void tsr_memory_open_for_work_slow(CUstream stream)
@@ -189,7 +200,7 @@ TSR_REDIRECTED(cuGreenCtxCreate)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUde
 
 void tsr_memory_context_forget(void)
 {
-    devices_open = devices_begun = 0;
-    tsr_memory_pending = false;
+    devices_open = devices_begun = devices_apart = 0;
+    tsr_memory_pending = tsr_memory_apart = false;
     tsr_contexts_forget();
 }

@@ -65,3 +65,15 @@ def test_a_launch_says_that_its_memory_is_fixed(native_build: Path, tmp_path: Pa
     assert ran.lines == once().lines
     assert ran.by_device["2"] > ran.by_device["0"] > 0
     assert set(ran.report["kept_home_by_reason"]) == {"memory_fixed"}
+
+
+@pytest.mark.parametrize("what", ["copy", "peer"])
+def test_the_other_gpu_copies_without_peer_access(what: str, native_build: Path, tmp_path: Path) -> None:
+    """As it does natively: the driver carries the bytes through the host."""
+    policy, machine = tmp_path / "policy.yaml", Machine(3, PLAIN, "pcie5-no-peer")
+    policy.write_text(RULES)
+
+    def once(*asked: str) -> Ran:
+        return run(native_build / "native", tmp_path, machine, (GUEST, what, ROUNDS), asked)
+
+    assert once("--policy", str(policy)).lines == once().lines
