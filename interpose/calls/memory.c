@@ -51,7 +51,7 @@ void tsr_memory_has_handle(const void *maker, uint64_t handle)
         if (pieces[i].address && pieces[i].maker == maker) {
             pieces[i].handle = handle;
             pieces[i].maker = NULL;
-            if (pieces[i].address - TSR_HOST_ADDRESS < TSR_HOST_BYTES)
+            if (tsr_host_covers(pieces[i].address))
                 pieces[i].address = 0;
         }
     pthread_mutex_unlock(&lock);

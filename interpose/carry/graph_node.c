@@ -19,7 +19,7 @@ void tsr_carry_kernel_node(const struct tsr_carry_function *of, const struct tsr
 
 static CUmemorytype type_of(uint64_t address)
 {
-    return address - TSR_HOST_ADDRESS < TSR_HOST_BYTES ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    return tsr_host_covers(address) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
 /* Page-locked memory has its host address on every GPU. */

@@ -70,8 +70,7 @@ static bool points_outside_locked(const struct tsr_verify_launch *launch)
     for (size_t at = 0; at + sizeof(uint64_t) <= launch->parameter_bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, launch->block + at, sizeof word);
-        if (word - TSR_HOST_ADDRESS < TSR_HOST_BYTES || word - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES ||
-            is_other_process_too(word))
+        if (tsr_host_covers(word) || word - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES || is_other_process_too(word))
             return true;
     }
     return false;

@@ -231,7 +231,7 @@ CUresult tsr_function_prepare(struct tsr_function_record *function, struct tsr_l
 /* Not of what the shim places itself, the same for all GPUs. */
 static bool may_be_stored_address(uint64_t word)
 {
-    bool placed = word - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES + TSR_RESERVE_BYTES || word - TSR_HOST_ADDRESS < TSR_HOST_BYTES;
+    bool placed = word - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES + TSR_RESERVE_BYTES || tsr_host_covers(word);
     return word > UINT32_MAX && word < HIGHEST_ADDRESS && !placed;
 }
 

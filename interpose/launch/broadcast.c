@@ -16,7 +16,7 @@
 
 static bool is_in_host_space(uint64_t address, uint64_t bytes)
 {
-    return address - TSR_HOST_ADDRESS < TSR_HOST_BYTES && address + bytes - TSR_HOST_ADDRESS <= TSR_HOST_BYTES;
+    return tsr_host_covers(address) && address + bytes - TSR_HOST_ADDRESS <= TSR_HOST_BYTES;
 }
 
 static bool is_known_to_driver(uint64_t address, CUmemorytype *type)

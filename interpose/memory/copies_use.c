@@ -195,7 +195,7 @@ static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_
 /* Of memory that no directory knows; what is neither in the arena nor the host's is a module's. */
 static void note_shared(struct inquiry *inquiry, const struct tsr_touch *touch, uint64_t at)
 {
-    bool host = at - TSR_HOST_ADDRESS < TSR_HOST_BYTES || tsr_home_only_reason(at) != TSR_REASON_NONE;
+    bool host = tsr_host_covers(at) || tsr_home_only_reason(at) != TSR_REASON_NONE;
     inquiry->shared_reads |= !touch->writes;
     inquiry->shared_writes |= touch->writes;
     inquiry->exposed |= touch->writes || host;

@@ -213,7 +213,7 @@ bool tsr_host_is_allocated(const void *p)
 
 bool tsr_host_is_shared(uint64_t address, uint64_t bytes)
 {
-    if (address - TSR_HOST_ADDRESS >= TSR_HOST_BYTES)
+    if (!tsr_host_covers(address))
         return false;
     tsr_memory_lock();
     const struct tsr_block *block = find_locked((const void *)(uintptr_t)address);

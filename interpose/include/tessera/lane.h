@@ -47,6 +47,11 @@
 #define TSR_HOST_BYTES (1ull << 40)
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull
 #endif
+/* Whether the address is that of page-locked host memory, whether or not memory is there. */
+static inline bool tsr_host_covers(uint64_t address)
+{
+    return address - TSR_HOST_ADDRESS < TSR_HOST_BYTES;
+}
 #define TSR_LANE_SPACING (8ull << 20) /* one lane per executor, each at its own address */
 #define TSR_LANES (TSR_GPUS - 1)
 #define TSR_RESERVE_ADDRESS (TSR_ARENA_ADDRESS + TSR_ARENA_BYTES)
