@@ -3,8 +3,9 @@
 Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and
 then, events and host functions, which change page-locked memory. They are launched in several streams between
 ordinary launches and copies, changed node by node or as a whole, switched off in part, and dropped. A graph that
-is launched in a second stream waits for nothing there: CUDA orders its launches. Prints, for each of COUNT
-programs from seed FIRST on, a digest of all bytes at its end.
+is launched in a second stream waits for nothing there: CUDA orders its launches. Now and then that is also what orders
+two streams: a small graph of its own, launched in one and in the other. Prints, for each of COUNT programs from seed
+FIRST on, a digest of all bytes at its end.
 """
 
 import ctypes
@@ -23,6 +24,7 @@ from tests.placement.order_guest import KERNELS, RELAXED, WORDS, Machine, Progra
 
 WORDS_OF_ROW, PITCH = 64, 128
 KEPT = 4
+TURN_WORDS = 64
 RARE = frozenset(("event", "wait", "call", "values"))
 STEPS = ("kernel",) * 6 + ("copy", "rows", "set", "set", "empty", "child", "event", "wait", "call", "values")
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -68,6 +70,30 @@ class GraphProgram(Program):
         self._event = call(driver.cuEventCreate(2))
         self._context = call(driver.cuCtxGetCurrent())
         self._calls: list[Any] = []
+        self._turn_words = call(driver.cuMemAlloc(2 * 4 * TURN_WORDS))
+        call(driver.cuMemsetD32(self._turn_words, 1, 2 * TURN_WORDS))
+        call(driver.cuCtxSynchronize())
+        self._turn = self._turn_graph()
+
+    def _turn_graph(self) -> Any:
+        graph = call(driver.cuGraphCreate(0))
+        node = driver.CUDA_KERNEL_NODE_PARAMS()
+        node.func = self._machine.functions["mix_a"]
+        node.gridDimX, node.gridDimY, node.gridDimZ = 1, 1, 1
+        node.blockDimX, node.blockDimY, node.blockDimZ = TURN_WORDS, 1, 1
+        given = int(self._turn_words), int(self._turn_words) + 4 * TURN_WORDS, TURN_WORDS, 1
+        node.kernelParams = (given, (ctypes.c_uint64,) * 2 + (ctypes.c_uint32,) * 2)
+        call(driver.cuGraphAddKernelNode(graph, [], 0, node))
+        instance = call(driver.cuGraphInstantiate(graph, 0))
+        call(driver.cuGraphDestroy(graph))
+        return instance
+
+    def _wait(self, earlier: int, later: int) -> None:
+        if self._draw.random() < 0.2:
+            for stream in (earlier, later):
+                call(driver.cuGraphLaunch(self._turn, self._machine.streams[stream]))
+        else:
+            super()._wait(earlier, later)
 
     def _order(self, buffer: int, stream: int) -> None:
         super()._order(buffer, stream)
@@ -374,7 +400,10 @@ class GraphProgram(Program):
             getattr(self, self._draw.choices(names, list(weights.values()))[0])(stream)
         for kept in list(self._graphs):
             self._drop(kept)
-        return super().run(0)
+        digest = super().run(0)
+        call(driver.cuGraphExecDestroy(self._turn))
+        call(driver.cuMemFree(self._turn_words))
+        return digest
 
 
 def main() -> None:
