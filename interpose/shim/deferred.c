@@ -552,7 +552,8 @@ void tsr_deferred_start(const struct tsr_session *session, bool emulated)
     if (!is_wanted(session, emulated) || !tsr_fork_listen(&forks))
         return;
     pthread_once(&once, prepare);
-    most_workers = tsr_options()->defer == ALWAYS ? MOST_WORKERS : 1; /* of several it has not been measured on real GPUs what they gain */
+    most_workers =
+        tsr_options()->defer == ALWAYS ? MOST_WORKERS : 1; /* of several it has not been measured on real GPUs what they gain */
     __atomic_store_n(&tsr_deferring, has_key, __ATOMIC_RELEASE);
     tsr_debug("launches are deferred");
 }
