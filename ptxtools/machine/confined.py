@@ -109,7 +109,8 @@ def _limit(seconds: int, memory_bytes: int, file_bytes: int) -> None:
     for what, value in wanted.items():
         _, most = resource.getrlimit(what)
         least = value if most == resource.RLIM_INFINITY else min(value, most)
-        resource.setrlimit(what, (least, least))
+        later = what == resource.RLIMIT_CPU and (most == resource.RLIM_INFINITY or least < most)
+        resource.setrlimit(what, (least, least + later))  # at the first one a signal says which limit it was
     for ignored in (signal.SIGXFSZ, signal.SIGPIPE):  # by Python
         signal.signal(ignored, signal.SIG_DFL)
 
