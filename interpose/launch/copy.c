@@ -301,13 +301,15 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
         }                                                                                                                      \
         if (moved.placed)                                                                                                      \
             tsr_automatic_went(NULL, 0);                                                                                       \
+        CUDA_MEMCPY3D_PEER peers;                                                                                              \
+        bool is_apart = apart;                                                                                                 \
         result = tsr_order_enter_loose(stream, per_thread, &hold);                                                             \
         if (result != CUDA_SUCCESS)                                                                                            \
             return result;                                                                                                     \
         result = touch;                                                                                                        \
-        if (result != CUDA_SUCCESS || apart)                                                                                   \
+        if (result != CUDA_SUCCESS)                                                                                            \
             return leave(&hold, result);                                                                                       \
-        return leave(&hold, tsr_real.symbol arguments);                                                                        \
+        return leave(&hold, is_apart ? tsr_copy_apart(stream, per_thread, &peers) : tsr_real.symbol arguments);                \
     }
 
 #define BYTES(symbol, per_thread)                                                                                              \
@@ -315,7 +317,7 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
             per_thread, true, give(stream, per_thread, dst, (const void *)(uintptr_t)src, bytes, &work, &what, &hold), \
             copy_bytes(stream, per_thread, dst, src, bytes, &moved) || give_there(stream, per_thread, &work, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes), \
-            tsr_copy_apart(stream, per_thread, dst, src, bytes, &result))
+            tsr_copy_is_apart(stream, per_thread, dst, src, bytes, &peers))
 BYTES(cuMemcpyAsync, false)
 BYTES(cuMemcpyAsync_ptsz, true)
 BYTES(cuMemcpyDtoDAsync_v2, false)
@@ -334,7 +336,7 @@ FROM_HOST(cuMemcpyHtoDAsync_v2_ptsz, true)
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes) \
     FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread, false, false,                     \
             copy_bytes(NULL, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, src, bytes), \
-            tsr_copy_apart(NULL, per_thread, dst, src, bytes, &result))
+            tsr_copy_is_apart(NULL, per_thread, dst, src, bytes, &peers))
 BYTES_NOW(cuMemcpyDtoD_v2, false)
 BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
 
@@ -342,7 +344,7 @@ BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
     TSR_REDIRECTED(symbol)(const CUDA_MEMCPY2D *copy_, CUstream stream) \
     FOLLOWS(symbol, (copy_, stream), stream, per_thread, true, false,                        \
             copy_rows(stream, per_thread, copy_, &moved), tsr_copies_loose_all(stream, per_thread), \
-            tsr_copy_rows_apart(stream, per_thread, copy_, &result))
+            tsr_copy_rows_are_apart(stream, per_thread, copy_, &peers))
 ROWS(cuMemcpy2DAsync_v2, false)
 ROWS(cuMemcpy2DAsync_v2_ptsz, true)
 

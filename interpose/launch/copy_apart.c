@@ -30,26 +30,21 @@ static bool find_side(CUdeviceptr address, struct side *side)
            side->context;
 }
 
-/* Rows that follow each other are one. */
-static bool copy(CUstream named, CUDA_MEMCPY3D_PEER *shape, CUresult *result)
+static bool is_apart(CUstream named, CUDA_MEMCPY3D_PEER *shape)
 {
     struct side to, from;
-    if (!tsr_memory_is_apart(named) || !find_side(shape->dstDevice, &to) || !find_side(shape->srcDevice, &from) ||
-        !(to.ours || from.ours))
+    if (!tsr_memory_is_apart(named) || !find_side(shape->dstDevice, &to) || !find_side(shape->srcDevice, &from))
         return false;
     shape->dstContext = to.context;
     shape->srcContext = from.context;
-    *result = shape->Height == 1
-                  ? tsr_real.cuMemcpyPeerAsync(shape->dstDevice + shape->dstXInBytes, to.context,
-                                               shape->srcDevice + shape->srcXInBytes, from.context, shape->WidthInBytes, named)
-                  : tsr_real.cuMemcpy3DPeerAsync(shape, named);
-    return true;
+    return to.ours || from.ours;
 }
 
-bool tsr_copy_apart_slow(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUresult *result)
+bool tsr_copy_is_apart_slow(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                            CUDA_MEMCPY3D_PEER *shape)
 {
-    CUDA_MEMCPY3D_PEER shape = {.dstDevice = to, .srcDevice = from, .WidthInBytes = bytes, .Height = 1};
-    return bytes && copy(tsr_stream_named(stream, per_thread), &shape, result);
+    *shape = (CUDA_MEMCPY3D_PEER){.dstDevice = to, .srcDevice = from, .WidthInBytes = bytes, .Height = 1};
+    return bytes && is_apart(tsr_stream_named(stream, per_thread), shape);
 }
 
 static bool is_on_device(CUmemorytype type)
@@ -57,27 +52,36 @@ static bool is_on_device(CUmemorytype type)
     return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
-bool tsr_copy_rows_apart_slow(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *rows, CUresult *result)
+bool tsr_copy_rows_are_apart_slow(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *rows, CUDA_MEMCPY3D_PEER *shape)
 {
     if (!rows || !rows->WidthInBytes || !rows->Height || !is_on_device(rows->dstMemoryType) ||
         !is_on_device(rows->srcMemoryType))
         return false;
-    CUDA_MEMCPY3D_PEER shape = {.srcXInBytes = rows->srcXInBytes,
-                                .srcY = rows->srcY,
-                                .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                                .srcDevice = rows->srcDevice,
-                                .srcPitch = rows->srcPitch,
-                                .dstXInBytes = rows->dstXInBytes,
-                                .dstY = rows->dstY,
-                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                                .dstDevice = rows->dstDevice,
-                                .dstPitch = rows->dstPitch,
-                                .WidthInBytes = rows->WidthInBytes,
-                                .Height = rows->Height,
-                                .Depth = 1};
+    *shape = (CUDA_MEMCPY3D_PEER){.srcXInBytes = rows->srcXInBytes,
+                                  .srcY = rows->srcY,
+                                  .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                  .srcDevice = rows->srcDevice,
+                                  .srcPitch = rows->srcPitch,
+                                  .dstXInBytes = rows->dstXInBytes,
+                                  .dstY = rows->dstY,
+                                  .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                  .dstDevice = rows->dstDevice,
+                                  .dstPitch = rows->dstPitch,
+                                  .WidthInBytes = rows->WidthInBytes,
+                                  .Height = rows->Height,
+                                  .Depth = 1};
     if (rows->Height == 1) { /* which has no pitch to speak of */
-        shape.dstDevice += rows->dstY * rows->dstPitch;
-        shape.srcDevice += rows->srcY * rows->srcPitch;
+        shape->dstDevice += rows->dstY * rows->dstPitch;
+        shape->srcDevice += rows->srcY * rows->srcPitch;
     }
-    return copy(tsr_stream_named(stream, per_thread), &shape, result);
+    return is_apart(tsr_stream_named(stream, per_thread), shape);
+}
+
+CUresult tsr_copy_apart(CUstream stream, bool per_thread, const CUDA_MEMCPY3D_PEER *shape)
+{
+    CUstream named = tsr_stream_named(stream, per_thread);
+    return shape->Height > 1 ? tsr_real.cuMemcpy3DPeerAsync(shape, named)
+                             : tsr_real.cuMemcpyPeerAsync(shape->dstDevice + shape->dstXInBytes, shape->dstContext,
+                                                          shape->srcDevice + shape->srcXInBytes, shape->srcContext,
+                                                          shape->WidthInBytes, named);
 }

@@ -10,21 +10,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "driver/stream_handle.h"
 #include "memory/memory.h"
 
-/* False: the copy is none of these. Else its result. */
-bool tsr_copy_apart_slow(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUresult *result);
-bool tsr_copy_rows_apart_slow(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *rows, CUresult *result);
+/* Whether the copy is one of these; then *shape is what to ask the driver for. Takes the memory lock, so before anything is held. */
+bool tsr_copy_is_apart_slow(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                            CUDA_MEMCPY3D_PEER *shape);
+bool tsr_copy_rows_are_apart_slow(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *rows, CUDA_MEMCPY3D_PEER *shape);
 
-static inline bool tsr_copy_apart(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                  CUresult *result)
+static inline bool tsr_copy_is_apart(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                     CUDA_MEMCPY3D_PEER *shape)
 {
-    return tsr_memory_any_apart() && tsr_copy_apart_slow(stream, per_thread, to, from, bytes, result);
+    tsr_memory_open_for_copy(tsr_stream_named(stream, per_thread), to, from);
+    return tsr_memory_any_apart() && tsr_copy_is_apart_slow(stream, per_thread, to, from, bytes, shape);
 }
 
-static inline bool tsr_copy_rows_apart(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *rows, CUresult *result)
+static inline bool tsr_copy_rows_are_apart(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *rows,
+                                           CUDA_MEMCPY3D_PEER *shape)
 {
-    return tsr_memory_any_apart() && tsr_copy_rows_apart_slow(stream, per_thread, rows, result);
+    tsr_memory_open_for_all();
+    return tsr_memory_any_apart() && tsr_copy_rows_are_apart_slow(stream, per_thread, rows, shape);
 }
+
+CUresult tsr_copy_apart(CUstream stream, bool per_thread, const CUDA_MEMCPY3D_PEER *shape);
 
 #endif
