@@ -343,7 +343,7 @@ BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
 #define ROWS(symbol, per_thread)                                                                                               \
     TSR_REDIRECTED(symbol)(const CUDA_MEMCPY2D *copy_, CUstream stream) \
     FOLLOWS(symbol, (copy_, stream), stream, per_thread, true, false,                        \
-            copy_rows(stream, per_thread, copy_, &moved), tsr_copies_loose_all(stream, per_thread), \
+            copy_rows(stream, per_thread, copy_, &moved), tsr_copies_loose_open(stream, per_thread), \
             tsr_copy_rows_are_apart(stream, per_thread, copy_, &peers))
 ROWS(cuMemcpy2DAsync_v2, false)
 ROWS(cuMemcpy2DAsync_v2_ptsz, true)

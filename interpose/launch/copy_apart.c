@@ -15,7 +15,7 @@ struct side {
 static bool find_side(CUdeviceptr address, struct side *side)
 {
     CUmemorytype type = CU_MEMORYTYPE_HOST;
-    side->ours = tsr_arena_holds(address, 1);
+    side->ours = tsr_arena_covers(address);
     side->context = NULL;
     if (side->ours) {
         tsr_memory_lock();

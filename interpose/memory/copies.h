@@ -141,6 +141,8 @@ static inline void tsr_copies_loose_end(void)
 
 /* For the generated wrappers: a call in the stream may touch anything; reads bytes and overwrites others (0: none). */
 CUresult tsr_copies_loose_all(CUstream stream, bool per_thread);
+/* The same of a call whose stream's device can access ordinary memory already (tsr_memory_open_for_copy). */
+CUresult tsr_copies_loose_open(CUstream stream, bool per_thread);
 CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, uint64_t from, uint64_t bytes);
 CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, uint64_t pitch, uint64_t width, uint64_t height);
 

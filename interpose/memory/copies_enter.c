@@ -313,11 +313,16 @@ void tsr_copies_loose_end_slow(void)
     tsr_copies_loose_queue = 0;
 }
 
-CUresult tsr_copies_loose_all(CUstream stream, bool per_thread)
+CUresult tsr_copies_loose_open(CUstream stream, bool per_thread)
 {
     struct tsr_copies_use use = {.everything = true, .stream = stream, .per_thread = per_thread};
-    tsr_memory_open_for_all();
     return tsr_copies_loose(&use);
+}
+
+CUresult tsr_copies_loose_all(CUstream stream, bool per_thread)
+{
+    tsr_memory_open_for_all();
+    return tsr_copies_loose_open(stream, per_thread);
 }
 
 CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, uint64_t from, uint64_t bytes)

@@ -364,8 +364,6 @@ CUresult tsr_memory_open_to(CUdevice device)
     CUresult result = tsr_heap_grant(&small, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     if (result == CUDA_SUCCESS)
         result = tsr_heap_grant(NULL, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    if (result == CUDA_SUCCESS)
-        result = tsr_pools_open_locked(device);
     tsr_memory_unlock();
     return result;
 }

@@ -56,6 +56,8 @@ CUresult tsr_memory_open_to(CUdevice device);
 
 /* The application has a context of another device that cannot access ordinary memory of the home GPU yet, as it has had no work. */
 extern bool tsr_memory_pending __attribute__((visibility("hidden"))); /* atomic */
+/* It has a context of another device. */
+extern bool tsr_memory_others __attribute__((visibility("hidden"))); /* atomic */
 /* Before work in the stream, named, that may use any memory: lets the stream's device access ordinary memory. */
 void tsr_memory_open_for_work_slow(CUstream stream);
 /* Before a copy or a memset: the same, if it uses ordinary memory, and for the device whose memory it also uses. An address of 0 is the host's, or none. */
@@ -85,7 +87,7 @@ static inline void tsr_memory_open_for_work(CUstream stream)
 
 static inline void tsr_memory_open_for_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from)
 {
-    if (tsr_memory_any_pending())
+    if (__builtin_expect(__atomic_load_n(&tsr_memory_others, __ATOMIC_ACQUIRE), 0))
         tsr_memory_open_for_copy_slow(stream, to, from);
 }
 

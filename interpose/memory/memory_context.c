@@ -5,6 +5,7 @@
 #include "lane/streams.h"
 #include "memory/arena.h"
 #include "memory/home.h"
+#include "memory/pool.h"
 #include "memory/memory.h"
 #include "memory/contexts.h"
 #include "memory/room.h"
@@ -16,7 +17,7 @@
 static uint32_t devices_open;  /* atomic; bit n: device n can access ordinary memory of the home GPU */
 static uint32_t devices_begun; /* atomic; bit n: the application has a context of device n */
 static uint32_t devices_apart; /* atomic; of those that are open: bit n: device n is no peer, so it cannot */
-bool tsr_memory_pending, tsr_memory_apart;
+bool tsr_memory_pending, tsr_memory_others, tsr_memory_apart;
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
@@ -81,6 +82,7 @@ static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
     if (device == tsr_session()->home)
         return result;
     __atomic_fetch_or(&devices_begun, bit_of(device), __ATOMIC_RELEASE);
+    __atomic_store_n(&tsr_memory_others, true, __ATOMIC_RELEASE);
     update_pending();
     return result;
 }
@@ -136,10 +138,16 @@ void tsr_memory_open_for_work_slow(CUstream stream)
 
 void tsr_memory_open_for_copy_slow(CUstream stream, CUdeviceptr to, CUdeviceptr from)
 {
-    bool to_is_ours = tsr_arena_holds(to, 1), from_is_ours = tsr_arena_holds(from, 1);
+    bool to_is_ours = tsr_arena_covers(to), from_is_ours = tsr_arena_covers(from);
     if (!to_is_ours && !from_is_ours)
         return;
-    open_to(device_of_stream(stream));
+    CUdevice device = device_of_stream(stream);
+    open_to(device);
+    if (device >= 0 && __atomic_load_n(&tsr_pools_are_used, __ATOMIC_ACQUIRE) &&
+        !(__atomic_load_n(&devices_apart, __ATOMIC_ACQUIRE) & bit_of(device)))
+        tsr_pools_open(device, to_is_ours ? to : 0, from_is_ours ? from : 0);
+    if (!tsr_memory_any_pending())
+        return;
     open_to(to_is_ours ? -1 : device_of(to));
     open_to(from_is_ours ? -1 : device_of(from));
 }
@@ -201,6 +209,6 @@ TSR_REDIRECTED(cuGreenCtxCreate)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUde
 void tsr_memory_context_forget(void)
 {
     devices_open = devices_begun = devices_apart = 0;
-    tsr_memory_pending = tsr_memory_apart = false;
+    tsr_memory_pending = tsr_memory_others = tsr_memory_apart = false;
     tsr_contexts_forget();
 }

@@ -28,7 +28,9 @@ struct tsr_pool {
 
 static TSR_VEC(struct tsr_pool *) pools; /* memory lock */
 static struct tsr_map by_handle;         /* served pools; and, by default ones, lazily */
-static uint32_t open_to;                 /* memory lock; bit n: device n can access all pools, whatever the application says */
+static uint32_t
+    open_to; /* atomic, written under the memory lock; bit n: device n can access all pools, whatever the application says */
+bool tsr_pools_are_used;
 
 static struct tsr_pool *create(CUmemoryPool handle, uint64_t most_bytes)
 {
@@ -42,6 +44,7 @@ static struct tsr_pool *create(CUmemoryPool handle, uint64_t most_bytes)
         return NULL;
     }
     tsr_vec_push(&pools, pool);
+    __atomic_store_n(&tsr_pools_are_used, true, __ATOMIC_RELEASE);
     return pool;
 }
 
@@ -235,14 +238,24 @@ void tsr_pool_trim(struct tsr_pool *pool, uint64_t keep_bytes)
     tsr_memory_unlock();
 }
 
-CUresult tsr_pools_open_locked(CUdevice device)
+static bool is_pooled_locked(CUdeviceptr address)
+{
+    const struct tsr_allocation *allocation = address ? tsr_allocation_find(address) : NULL;
+    return allocation && allocation->heap && allocation->heap->pool;
+}
+
+void tsr_pools_open(CUdevice device, CUdeviceptr to, CUdeviceptr from)
 {
     CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; i < pools.count && result == CUDA_SUCCESS; i++)
+    if (__atomic_load_n(&open_to, __ATOMIC_ACQUIRE) >> device & 1)
+        return;
+    tsr_memory_lock();
+    bool opens = is_pooled_locked(to) || is_pooled_locked(from);
+    for (size_t i = 0; i < pools.count && opens && result == CUDA_SUCCESS; i++)
         result = tsr_heap_grant(&pools.data[i]->heap, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    if (result == CUDA_SUCCESS)
-        open_to |= 1u << device;
-    return result;
+    if (opens && result == CUDA_SUCCESS)
+        __atomic_fetch_or(&open_to, 1u << device, __ATOMIC_RELEASE);
+    tsr_memory_unlock();
 }
 
 CUresult tsr_pool_grant(struct tsr_pool *pool, CUdevice device, CUmemAccess_flags flags)
@@ -292,6 +305,7 @@ void tsr_pool_set_threshold(struct tsr_pool *pool, uint64_t bytes)
 void tsr_pool_forget(void)
 {
     open_to = 0;
+    tsr_pools_are_used = false;
     tsr_vec_clear(&pools);
     tsr_freed_forget();
     by_handle = (struct tsr_map){0};

@@ -31,8 +31,11 @@ bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread);
 void tsr_pool_stream_ends(CUstream stream);
 
 void tsr_pool_trim(struct tsr_pool *pool, uint64_t keep_bytes);
-/* Drivers copy memory of pools for devices without access to it, but not what is mapped here: so those that copy get access. */
-CUresult tsr_pools_open_locked(CUdevice device);
+/* There is, or was, a pool that is served from here. Atomic. */
+extern bool tsr_pools_are_used __attribute__((visibility("hidden")));
+/* A device that can access the home GPU's memory copies, and one of these addresses may be a pool's: then it gets access to pools, as drivers copy theirs for
+   devices without. */
+void tsr_pools_open(CUdevice device, CUdeviceptr to, CUdeviceptr from);
 CUresult tsr_pool_grant(struct tsr_pool *pool, CUdevice device, CUmemAccess_flags flags);
 
 struct tsr_pool_counters {

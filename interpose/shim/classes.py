@@ -125,7 +125,18 @@ def touches_of(row: Row, prototype: Prototype) -> str | None:
         return f"tsr_copies_loose_bytes({where}, dstDevice, srcDevice, ByteCount)"
     if row.group == "memset" and "N" in arguments and "loose" in (order_of(row, prototype) or Order("")).before:
         return f"tsr_copies_loose_bytes({where}, dstDevice, 0, {set_bytes(row)})"
-    return f"tsr_copies_loose_all({where})"
+    opened = apart_of(row) is not None
+    return f"tsr_copies_loose_{'open' if opened else 'all'}({where})"
+
+
+def apart_of(row: Row) -> str | None:
+    """Whether the copy is between GPUs without peer access (launch/copy_apart.h), as a C expression that finds `peers`."""
+    per_thread = "true" if row.base else "false"
+    if name_of(row) == "cuMemcpy":
+        return f"tsr_copy_is_apart(NULL, {per_thread}, dst, src, ByteCount, &peers)"
+    if re.fullmatch(r"cuMemcpy2D(Unaligned)?_v2(_ptds)?", row.symbol):
+        return f"tsr_copy_rows_are_apart(NULL, {per_thread}, pCopy, &peers)"
+    return None
 
 
 def set_bytes(row: Row) -> str:

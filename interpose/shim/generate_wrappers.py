@@ -28,6 +28,7 @@ from interpose.shim.classes import (  # noqa: E402
     BEFOREHAND,
     ONLY_FORWARDED,
     QUERIES,
+    apart_of,
     deferred_by,
     name_of,
     order_of,
@@ -38,7 +39,8 @@ from interpose.shim.classes import (  # noqa: E402
     touches_of,
 )
 
-INCLUDES = """#include "launch/copy_shape.h"
+INCLUDES = """#include "launch/copy_apart.h"
+#include "launch/copy_shape.h"
 #include "record/definitions.h"
 #include "lane/executors.h"
 #include "launch/call_memory.h"
@@ -173,12 +175,15 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
         lines = [f"    CUresult outcome = {redirect};"]
     elif order:
         touches = touches_of(row, prototype) if "loose" in order.before else None
+        apart = apart_of(row)
+        real = f"is_apart ? tsr_copy_apart(NULL, {per_thread}, &peers) : " if apart else ""
         lines = [
+            *(["    CUDA_MEMCPY3D_PEER peers;", f"    bool is_apart = {apart};"] if apart else []),
             *(["    struct tsr_order_hold hold;"] if order.holds else []),
             f"    CUresult outcome = {order.before};",
             *(["    if (outcome == CUDA_SUCCESS)", f"        outcome = {touches};"] if touches else []),
             "    if (outcome == CUDA_SUCCESS)",
-            f"        outcome = tsr_real.{arguments};",
+            f"        outcome = {real}tsr_real.{arguments};",
             *(STAGED.format(staged=staged, per_thread=per_thread).splitlines() if staged else []),
             *(["    tsr_copies_loose_end();"] if touches else []),
             *(["    tsr_order_leave(&hold);"] if order.holds else []),
