@@ -130,7 +130,7 @@ def touches_of(row: Row, prototype: Prototype) -> str | None:
 
 
 def apart_of(row: Row) -> str | None:
-    """Whether the copy is between GPUs without peer access (launch/copy_apart.h), as a C expression that finds `peers`."""
+    """Whether a copy is between GPUs that are no peers (launch/copy_apart.h), as a C expression that finds `peers`."""
     per_thread = "true" if row.base else "false"
     if name_of(row) == "cuMemcpy":
         return f"tsr_copy_is_apart(NULL, {per_thread}, dst, src, ByteCount, &peers)"
