@@ -332,10 +332,8 @@ void tsr_instance_switch(CUgraphExec exec, CUgraphNode handle, bool enabled)
     end(instance, node->record.kind == TSR_LANE_SKIP ? TSR_REASON_GRAPH_NODE : TSR_REASON_NONE);
 }
 
-static void leave_module(uint64_t key, void *value, void *module)
+static void leave_module(struct tsr_instance *instance, void *module)
 {
-    struct tsr_instance *instance = value;
-    (void)key;
     pthread_mutex_lock(&instance->lock);
     bool uses = false;
     for (size_t i = 0; i < instance->nodes.all.count && !uses; i++)
@@ -382,5 +380,5 @@ void tsr_instances_each(void (*function)(struct tsr_instance *instance, void *ar
 void tsr_instances_unload(struct tsr_module_record *module)
 {
     if (are_wanted())
-        tsr_map_each(&instances, leave_module, module);
+        tsr_instances_each(leave_module, module);
 }

@@ -64,15 +64,15 @@ struct tsr_instance {
     const struct tsr_stream *stream; /* that stream's record; NULL: there is none */
     uint64_t generation;             /* of the record then */
     CUevent end;                     /* in that stream, behind the launch; NULL: not made yet */
-    bool ended;                      /* it has been recorded, or is about to be with the stream held */
-
-    /* The last launch that was deferred (shim/deferred.h). Atomic. */
-    uint32_t ring;       /* 1 + the number of its ring; 0: there was none */
-    uint64_t ring_entry; /* its number there */
+    bool ended;                      /* it has been recorded */
     struct tsr_copies_proof proof;
     struct tsr_proof_extent *more; /* room for the proof's extents; NULL: it has none */
     struct tsr_instance_stamp proved;
     const struct tsr_lane_client *proved_on; /* NULL: home */
+
+    /* The last launch that was deferred (shim/deferred.h). Atomic. */
+    uint32_t ring;       /* 1 + the number of its ring; 0: there was none */
+    uint64_t ring_entry; /* its number there */
 
     /* It is cut (parts.h). */
     struct {

@@ -168,14 +168,10 @@ static bool copy_bytes(CUstream stream, bool per_thread, CUdeviceptr to, CUdevic
     return may_matter(stream, per_thread) && copy(stream, per_thread, &what, moved);
 }
 
-static bool on_device(CUmemorytype type)
-{
-    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
-}
-
 static bool copy_rows(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *asked, struct moved *moved)
 {
-    if (!asked || !may_matter(stream, per_thread) || !on_device(asked->srcMemoryType) || !on_device(asked->dstMemoryType))
+    if (!asked || !may_matter(stream, per_thread) || !tsr_copy_may_be_device(asked->srcMemoryType) ||
+        !tsr_copy_may_be_device(asked->dstMemoryType))
         return false;
     struct tsr_lane_copy what = {.to = asked->dstDevice + asked->dstY * asked->dstPitch + asked->dstXInBytes,
                                  .from = asked->srcDevice + asked->srcY * asked->srcPitch + asked->srcXInBytes,

@@ -47,15 +47,10 @@ bool tsr_copy_is_apart_slow(CUstream stream, bool per_thread, CUdeviceptr to, CU
     return bytes && is_apart(tsr_stream_named(stream, per_thread), shape);
 }
 
-static bool is_on_device(CUmemorytype type)
-{
-    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
-}
-
 bool tsr_copy_rows_are_apart_slow(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *rows, CUDA_MEMCPY3D_PEER *shape)
 {
-    if (!rows || !rows->WidthInBytes || !rows->Height || !is_on_device(rows->dstMemoryType) ||
-        !is_on_device(rows->srcMemoryType))
+    if (!rows || !rows->WidthInBytes || !rows->Height || !tsr_copy_may_be_device(rows->dstMemoryType) ||
+        !tsr_copy_may_be_device(rows->srcMemoryType))
         return false;
     *shape = (CUDA_MEMCPY3D_PEER){.srcXInBytes = rows->srcXInBytes,
                                   .srcY = rows->srcY,

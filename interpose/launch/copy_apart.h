@@ -25,18 +25,19 @@ static inline bool tsr_copy_is_apart(CUstream stream, bool per_thread, CUdevicep
     return tsr_memory_any_apart() && tsr_copy_is_apart_slow(stream, per_thread, to, from, bytes, shape);
 }
 
-/* 0: not a GPU's, for all that is known. */
-static inline CUdeviceptr tsr_rows_device(CUmemorytype type, CUdeviceptr device)
+/* Whether a side of a copy may be a GPU's memory. */
+static inline bool tsr_copy_may_be_device(CUmemorytype type)
 {
-    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? device : 0;
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
 static inline bool tsr_copy_rows_are_apart(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *rows,
                                            CUDA_MEMCPY3D_PEER *shape)
 {
     if (rows)
-        tsr_memory_open_for_copy(tsr_stream_named(stream, per_thread), tsr_rows_device(rows->dstMemoryType, rows->dstDevice),
-                                 tsr_rows_device(rows->srcMemoryType, rows->srcDevice));
+        tsr_memory_open_for_copy(tsr_stream_named(stream, per_thread),
+                                 tsr_copy_may_be_device(rows->dstMemoryType) ? rows->dstDevice : 0,
+                                 tsr_copy_may_be_device(rows->srcMemoryType) ? rows->srcDevice : 0);
     return tsr_memory_any_apart() && tsr_copy_rows_are_apart_slow(stream, per_thread, rows, shape);
 }
 

@@ -20,6 +20,7 @@
 
 struct tsr_library_operands;
 struct tsr_function_record;
+struct tsr_instance;
 struct tsr_lane_client;
 struct tsr_session;
 struct tsr_thread;
@@ -55,12 +56,12 @@ struct tsr_launch {
     enum { TSR_TOUCHES_UNASKED, TSR_TOUCHES_KNOWN, TSR_TOUCHES_ANYTHING } touches; /* touches.h */
 
     /* The decision. */
-    bool decided;    /* a rule was chosen for it */
-    bool automatic;  /* none did: schedule/automatic.h places it, and must be informed where it went */
-    bool unseen;     /* none did, and it is not looked at: schedule/automatic.h sleeps */
-    CUevent mark;    /* of a graph: recorded behind it, for its launches in other streams; NULL: none */
-    uint64_t ticket; /* then: of its use of memory (memory/copies.h); 0: it has none */
-    uint32_t gpu;    /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
+    bool decided;               /* a rule was chosen for it */
+    bool automatic;             /* none did: schedule/automatic.h places it, and must be informed where it went */
+    bool unseen;                /* none did, and it is not looked at: schedule/automatic.h sleeps */
+    struct tsr_instance *marks; /* of a graph at home: whose end is to be recorded behind the launch; NULL: none */
+    uint64_t ticket;            /* then: of its use of memory (memory/copies.h); 0: it has none */
+    uint32_t gpu;               /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
 
     /* The outcome. */
     struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */

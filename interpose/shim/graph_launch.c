@@ -59,7 +59,6 @@ static struct tsr_copies_proof begin_proof(struct tsr_instance *instance)
     return (struct tsr_copies_proof){.more = instance->more, .more_room = instance->more ? TSR_INSTANCE_EXTENTS : 0};
 }
 
-/* It has been launched, or is about to be with its stream held. */
 static void note_stream(const struct tsr_launch *launch, struct tsr_instance *instance)
 {
     instance->handle = launch->stream;
@@ -68,6 +67,7 @@ static void note_stream(const struct tsr_launch *launch, struct tsr_instance *in
     instance->ended = false;
 }
 
+/* It has been launched, or is about to be with its stream held. */
 static void note(struct tsr_launch *launch, struct tsr_instance *instance, const struct tsr_lane_client *lane,
                  const struct tsr_copies_proof *proof)
 {
@@ -340,17 +340,12 @@ static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *who
  * the first one was given before: its event says when that is done. It is recorded only when another stream is to wait for it, or before that
  * becomes impossible.
  */
-static CUresult make_end(struct tsr_instance *instance)
-{
-    return instance->end ? CUDA_SUCCESS : tsr_real.cuEventCreate(&instance->end, CU_EVENT_DISABLE_TIMING);
-}
-
 static CUresult mark_end(struct tsr_instance *instance)
 {
     bool pushed = false;
     CUresult result = instance->stream ? tsr_current_push(instance->stream->context, &pushed) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS)
-        result = make_end(instance);
+    if (result == CUDA_SUCCESS && !instance->end)
+        result = tsr_real.cuEventCreate(&instance->end, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
         result = tsr_order_record(instance->end, instance->handle, false, 0);
     instance->ended = result == CUDA_SUCCESS;
@@ -362,16 +357,6 @@ static CUresult mark_end(struct tsr_instance *instance)
 static bool must_mark(const struct tsr_instance *instance)
 {
     return !instance->stream || tsr_stream_is(instance->stream, TSR_STREAM_OWN) || tsr_is_any_capture();
-}
-
-/* The launch has been posted, or is about to be made at home. */
-static CUresult mark_now(struct tsr_launch *launch, struct tsr_instance *instance)
-{
-    if (launch->taken)
-        return mark_end(instance);
-    instance->ended = make_end(instance) == CUDA_SUCCESS;
-    launch->mark = instance->ended ? instance->end : NULL;
-    return CUDA_SUCCESS;
 }
 
 static CUresult follow_last(const struct tsr_launch *launch, struct tsr_instance *instance)
@@ -442,16 +427,16 @@ CUresult tsr_graph_redirect(struct tsr_launch *launch, CUgraphExec exec)
     launch->known = &instance->as_function;
     pthread_mutex_lock(&instance->lock);
     CUresult result = redirect_locked(launch, instance);
-    if (result == CUDA_SUCCESS && must_mark(instance))
-        result = mark_now(launch, instance);
+    if (result == CUDA_SUCCESS && must_mark(instance) && launch->taken)
+        result = mark_end(instance);
+    else if (result == CUDA_SUCCESS && must_mark(instance))
+        launch->marks = instance; /* once its stream is no longer held */
     pthread_mutex_unlock(&instance->lock);
     return result;
 }
 
 void tsr_graph_launched(struct tsr_launch *launch)
 {
-    if (launch->mark)
-        tsr_real.cuEventRecord(launch->mark, launch->stream);
     if (launch->automatic)
         tsr_redirect_launched(launch);
 }
@@ -459,6 +444,11 @@ void tsr_graph_launched(struct tsr_launch *launch)
 void tsr_graph_redirect_finish(const struct tsr_launch *launch, CUresult result)
 {
     const struct tsr_session *session = launch->session;
+    if (launch->marks && result == CUDA_SUCCESS) {
+        pthread_mutex_lock(&launch->marks->lock);
+        mark_end(launch->marks);
+        pthread_mutex_unlock(&launch->marks->lock);
+    }
     if (result != CUDA_SUCCESS || !session || !tsr_has_role(TSR_REDIRECTING))
         return;
     count(launch);
