@@ -12,7 +12,6 @@
 #define VARIABLE "CUDA_VISIBLE_DEVICES"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_one; /* atomic */
 
 /* Whether that is the list's first entry. */
 static bool is_first_of(const char *shown, const char *list)
@@ -40,14 +39,8 @@ CUresult tsr_shown_init(unsigned flags)
     CUresult result = tsr_real.cuInit(flags);
     if (hides) {
         setenv(VARIABLE, shown, 1);
-        __atomic_store_n(&is_one, true, __ATOMIC_RELEASE);
         free(shown);
     }
     pthread_mutex_unlock(&lock);
     return result;
-}
-
-bool tsr_shown_is_one(void)
-{
-    return __atomic_load_n(&is_one, __ATOMIC_ACQUIRE);
 }

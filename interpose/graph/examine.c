@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/demangle.h"
+#include "base/log.h"
 #include "launch/captured_calls.h"
 #include "launch/launch.h"
 #include "launch/touches.h"
@@ -61,14 +63,44 @@ int32_t tsr_instance_node_touches(const struct tsr_instance *instance, uint32_t 
     return all ? (int32_t)all->count : -1;
 }
 
+/* Without memory nothing is expected of it. */
+static void add_kernel(struct tsr_instance *instance, const struct tsr_node *node, const struct tsr_touch *touches, uint32_t count)
+{
+    const struct tsr_lane_record *record = &node->record;
+    if (record->kind != TSR_LANE_LAUNCH || record->time || !tsr_vec_reserve(&instance->kernels, instance->kernels.count + 1))
+        return;
+    struct tsr_automatic_part part = {.function = node->function,
+                                      .grid = {record->grid[0], record->grid[1], record->grid[2]},
+                                      .block = {record->block[0], record->block[1], record->block[2]},
+                                      .shared_bytes = record->shared_bytes};
+    for (uint32_t i = 0; i < count; i++)
+        part.bytes += touches[i].end - touches[i].first;
+    instance->kernels.data[instance->kernels.count++] = part;
+}
+
 /* False: what it touches is not known. */
-static bool add_node(struct tsr_union *all, const struct tsr_instance *instance, uint32_t place, CUstream stream,
+static bool add_node(struct tsr_union *all, struct tsr_instance *instance, uint32_t place, CUstream stream,
                      const struct tsr_stream_found *found)
 {
     struct tsr_touch few[2];
     const struct tsr_touch *touches;
     int32_t count = tsr_instance_node_touches(instance, place, stream, found, few, &touches);
-    return count >= 0 && tsr_union_add(all, place, touches, (uint32_t)count);
+    if (count < 0)
+        return false;
+    add_kernel(instance, &instance->nodes.all.data[place], touches, (uint32_t)count);
+    return tsr_union_add(all, place, touches, (uint32_t)count);
+}
+
+static void say_unknown(const struct tsr_instance *instance)
+{
+    uint32_t count = instance->nodes.all.count;
+    const struct tsr_function_record *function =
+        instance->unknown < count ? instance->nodes.all.data[instance->unknown].function : NULL;
+    if (function)
+        tsr_info("a graph of %u nodes has a kernel of which it is not known what it touches: %s", count,
+                 function->name ? TSR_KERNEL_NAME(function->name) : "(unknown)");
+    else
+        tsr_info("a graph of %u nodes touches more ranges than are told apart", count);
 }
 
 static bool find_touches(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *found)
@@ -76,6 +108,7 @@ static bool find_touches(struct tsr_instance *instance, CUstream stream, const s
     struct tsr_union all = {.precedence = &instance->precedence};
     bool known = true;
     tsr_vec_clear(&instance->touches);
+    tsr_vec_clear(&instance->kernels);
     instance->unknown = UINT32_MAX;
     for (uint32_t i = 0; i < instance->precedence.count && known; i++) {
         known = add_node(&all, instance, instance->precedence.order[i], stream, found);
@@ -84,6 +117,8 @@ static bool find_touches(struct tsr_instance *instance, CUstream stream, const s
     }
     known = known && tsr_union_touches_of(&all, &instance->touches);
     tsr_union_fini(&all);
+    if (!known)
+        say_unknown(instance);
     return known;
 }
 

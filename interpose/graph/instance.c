@@ -98,6 +98,7 @@ void tsr_instance_destroy(struct tsr_instance *instance)
     tsr_mirrors_drop(instance);
     empty(instance);
     tsr_vec_fini(&instance->touches);
+    tsr_vec_fini(&instance->kernels);
     free(instance->more);
     pthread_mutex_destroy(&instance->lock);
     free(instance);

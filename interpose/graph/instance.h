@@ -20,6 +20,7 @@
 #include "graph/union.h"
 #include "memory/copies.h"
 #include "object/registry.h"
+#include "schedule/automatic.h"
 
 #define TSR_INSTANCE_EXTENTS 1024u /* of a proof, besides its own */
 
@@ -50,6 +51,7 @@ struct tsr_instance {
     bool known;                         /* what it touches is */
     uint32_t unknown;                   /* a node of which nothing was known; UINT32_MAX: none */
     tsr_union_touches touches;
+    TSR_VEC(struct tsr_automatic_part) kernels; /* those that are not disabled */
 
     /* On executors, by lane. */
     struct {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/demangle.h"
+#include "base/log.h"
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "lane/functions.h"
@@ -413,33 +415,48 @@ static const struct span *find_span(const struct span *spans, size_t count, CUgr
     return bsearch(&asked, spans, count, sizeof asked, compare_spans);
 }
 
-/* The edges of a graph; *data: must be given room if some of them are more than plain. */
-static CUresult ask_edges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *count)
+struct edges {
+    CUgraphNode *from, *to;
+    CUgraphEdgeData *data; /* NULL: all edges are plain */
+    size_t count;
+};
+
+static CUresult ask_edges(CUgraph graph, struct edges *edges)
 {
-    return data ? tsr_real.cuGraphGetEdges_v2(graph, from, to, data, count) : tsr_real.cuGraphGetEdges(graph, from, to, count);
+    CUresult result = tsr_real.cuGraphGetEdges(graph, edges->from, edges->to, &edges->count);
+    if (result != CUDA_ERROR_LOSSY_QUERY)
+        return result;
+    edges->data = calloc(edges->count + 1, sizeof *edges->data); /* the driver of a graph with such edges has the newer function */
+    return edges->data ? tsr_real.cuGraphGetEdges_v2(graph, edges->from, edges->to, edges->data, &edges->count)
+                       : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Edges that say more, as programmatic ones, count as plain ones: what they let a node do earlier, it need not do. */
 static enum tsr_reason read_edges(CUgraph graph, struct tsr_nodes *out, const struct span *spans, size_t span_count)
 {
-    size_t count = 0;
-    CUresult result = ask_edges(graph, NULL, NULL, NULL, &count);
-    bool more = result == CUDA_ERROR_LOSSY_QUERY;
-    if (more) /* the driver of a graph with such edges has the newer function */
-        result = tsr_real.cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &count);
-    if (result != CUDA_SUCCESS)
+    struct edges edges = {0};
+    if (tsr_real.cuGraphGetEdges(graph, NULL, NULL, &edges.count) != CUDA_SUCCESS)
         return TSR_REASON_GRAPH_NODE;
-    CUgraphNode *nodes = calloc(2 * count + 1, sizeof *nodes);
-    CUgraphEdgeData *data = more ? calloc(count + 1, sizeof *data) : NULL;
-    size_t room = count;
-    bool valid = nodes && (data || !more) && (!count || ask_edges(graph, nodes, nodes + room, data, &count) == CUDA_SUCCESS);
-    for (size_t i = 0; valid && i < count; i++) {
-        const struct span *from = find_span(spans, span_count, nodes[i]);
-        const struct span *to = find_span(spans, span_count, nodes[room + i]);
+    edges.from = calloc(2 * edges.count + 1, sizeof *edges.from);
+    edges.to = edges.from + edges.count;
+    bool valid = edges.from && (!edges.count || ask_edges(graph, &edges) == CUDA_SUCCESS);
+    for (size_t i = 0; valid && i < edges.count; i++) {
+        const struct span *from = find_span(spans, span_count, edges.from[i]);
+        const struct span *to = find_span(spans, span_count, edges.to[i]);
         valid = from && to && add_edge(out, from->end, to->begin);
     }
-    free(nodes);
-    free(data);
+    free(edges.from);
+    free(edges.data);
     return valid ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
+static void say_why(const struct tsr_node *node, enum tsr_reason reason)
+{
+    CUgraphNodeType type = (CUgraphNodeType)-1;
+    tsr_real.cuGraphNodeGetType(node->handle, &type);
+    tsr_info("a graph stays home: its node %p is of type %d, reason %d (enum tsr_reason)%s%s", (void *)node->handle, (int)type,
+             (int)reason, node->function ? ", function " : "",
+             node->function && node->function->name ? TSR_KERNEL_NAME(node->function->name) : "");
 }
 
 static enum tsr_reason read_all(CUgraph graph, struct tsr_nodes *out, const CUgraphNode *handles, size_t count, uint32_t depth)
@@ -449,6 +466,8 @@ static enum tsr_reason read_all(CUgraph graph, struct tsr_nodes *out, const CUgr
     for (size_t i = 0; i < count && !reason; i++) {
         uint32_t place = add_node(out, handles[i]);
         reason = place == UINT32_MAX ? TSR_REASON_GRAPH_NODE : read_node(out, place, depth);
+        if (reason && place != UINT32_MAX)
+            say_why(&out->all.data[place], reason);
         uint32_t last = (uint32_t)out->all.count - 1; /* of a child graph, its end */
         spans[i] = (struct span){.handle = handles[i], .begin = place, .end = last};
     }

@@ -259,33 +259,6 @@ static bool has_marks(struct tsr_stream *stream)
     return stream->marks;
 }
 
-static CUresult mark_home(struct tsr_stream *stream, uint64_t value)
-{
-    CUstreamBatchMemOpParams operations[TSR_LANES];
-    uint32_t count = 0;
-    for
-        EACH_LANE(number, stream->forked)
-    operations[count++] = tsr_order_write_operation(tsr_lane_home_fence(stream->slot, lane_at(number)), value);
-    return count == tsr_session()->lane_count ? tsr_order_operate_locked(stream, count, operations) : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number)
-{
-    if (!has_marks(stream) || (strand && !(stream->away >> (strand - 1) & 1)))
-        return CUDA_SUCCESS;
-    uint64_t value = strand ? 0 : tsr_slot_next_value(stream->slot);
-    CUresult result = CUDA_SUCCESS; /* a lane may have signalled all that it was given, for another strand */
-    if (!strand)
-        result = mark_home(stream, value);
-    else if (stream->unsignalled >> (strand - 1) & 1)
-        result = signal_lane(stream, strand - 1);
-    struct tsr_stream_marks *marks = &stream->marks[strand];
-    if (result == CUDA_SUCCESS)
-        marks->all[marks->count++ % TSR_STREAM_MARKS] =
-            (struct tsr_stream_mark){number, strand ? stream->signalled[strand - 1] : value};
-    return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
-}
-
 /* The first of those that are kept with this number or a later one: their numbers do not decrease. */
 static const struct tsr_stream_mark *find_mark(const struct tsr_stream *stream, uint32_t strand, uint64_t number)
 {
@@ -302,6 +275,35 @@ static const struct tsr_stream_mark *find_mark(const struct tsr_stream *stream, 
             end = middle;
     }
     return first == marks->count ? NULL : &marks->all[first % TSR_STREAM_MARKS];
+}
+
+static CUresult mark_home(struct tsr_stream *stream, uint64_t value)
+{
+    CUstreamBatchMemOpParams operations[TSR_LANES];
+    uint32_t count = 0;
+    for
+        EACH_LANE(number, stream->forked)
+    operations[count++] = tsr_order_write_operation(tsr_lane_home_fence(stream->slot, lane_at(number)), value);
+    return count == tsr_session()->lane_count ? tsr_order_operate_locked(stream, count, operations) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number)
+{
+    if (!has_marks(stream) || (strand && !(stream->away >> (strand - 1) & 1)))
+        return CUDA_SUCCESS;
+    if (find_mark(stream, strand, number))
+        return CUDA_SUCCESS;
+    uint64_t value = strand ? 0 : tsr_slot_next_value(stream->slot);
+    CUresult result = CUDA_SUCCESS; /* a lane may have signalled all that it was given, for another strand */
+    if (!strand)
+        result = mark_home(stream, value);
+    else if (stream->unsignalled >> (strand - 1) & 1)
+        result = signal_lane(stream, strand - 1);
+    struct tsr_stream_marks *marks = &stream->marks[strand];
+    if (result == CUDA_SUCCESS)
+        marks->all[marks->count++ % TSR_STREAM_MARKS] =
+            (struct tsr_stream_mark){number, strand ? stream->signalled[strand - 1] : value};
+    return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
 }
 
 uint64_t tsr_strands_marked(const struct tsr_stream *stream, uint32_t strand, uint64_t number)

@@ -67,7 +67,7 @@ struct tsr_strands_listener {
     void (*forked)(struct tsr_stream *stream, uint32_t strand);
 };
 /*
- * A mark: a fence after a strand's work up to a number, so that work which needs only that need not wait for what the strand was given since. For the
+ * A mark: a fence after a strand's work up to a number, if there is none yet, so that work which needs only that need not wait for what the strand was given since. For the
  * strand at home only while all lanes have forked. after_mark: a tie to the first mark that is late enough; returns its number. 0: there is none.
  */
 CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number);

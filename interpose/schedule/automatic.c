@@ -201,6 +201,23 @@ static void follow_plan_locked(const struct tsr_automatic_launch *launch)
     planned = true;
 }
 
+/* What was measured of each, where the program launched it by itself, too. */
+static void add_times_locked(const struct tsr_automatic_launch *launch, double *ns)
+{
+    const struct tsr_classes *classes = &state->samples.classes;
+    uint32_t gpus = state->place.options.gpus;
+    memset(ns, 0, gpus * sizeof *ns);
+    for (uint32_t i = 0; i < launch->part_count; i++) {
+        const struct tsr_automatic_part *part = &launch->parts[i];
+        double of_part[TSR_GPUS];
+        struct tsr_class_of of = tsr_class_find(&state->samples.classes, (uintptr_t)part->function, part->grid, part->block,
+                                                part->shared_bytes, tsr_plan_is_there ? 0 : part->bytes);
+        tsr_class_times(classes, &of, gpus, part->bytes, state->place.pace, of_part);
+        for (uint32_t gpu = 0; gpu < gpus; gpu++)
+            ns[gpu] += of_part[gpu];
+    }
+}
+
 static void ask_locked(const struct tsr_automatic_launch *launch)
 {
     uint64_t bytes = 0;
@@ -232,7 +249,10 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     class = tsr_class_find(&state->samples.classes, (uintptr_t)launch->function, launch->grid, launch->block,
                            launch->shared_bytes, tsr_plan_is_there ? 0 : bytes); /* a plan's classes have no bytes */
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
-    tsr_class_times(&state->samples.classes, &class, state->place.options.gpus, bytes, state->place.pace, asked.ns);
+    if (launch->part_count && !tsr_class_is_measured(&class))
+        add_times_locked(launch, asked.ns);
+    else
+        tsr_class_times(&state->samples.classes, &class, state->place.options.gpus, bytes, state->place.pace, asked.ns);
     pulled_often = tsr_class_is_pulled(&class);
     planned = false;
     if (tsr_plan_is_there)
@@ -343,12 +363,25 @@ bool tsr_automatic_stages(bool placed)
     return tsr_options()->stage == STAGE_ALL || (placed && !choice.idles && !planned);
 }
 
+/* What each GPU was given by the thread since a mark was set there. */
+static __thread struct {
+    double ns;
+    uint32_t launches;
+} unmarked[TSR_GPUS];
+
+bool tsr_automatic_marks_before(const struct tsr_lane_client *lane)
+{
+    uint32_t gpu = tsr_lane_rank(lane);
+    bool is_long = asked.ns[gpu] >= MARK_AT_ONCE * (double)tsr_options()->lead;
+    if (!is_long || !tsr_automatic_may_leave())
+        return false;
+    unmarked[gpu].ns = 0;
+    unmarked[gpu].launches = 0;
+    return true;
+}
+
 bool tsr_automatic_marks(const struct tsr_lane_client *lane)
 {
-    static __thread struct {
-        double ns;
-        uint32_t launches;
-    } unmarked[TSR_GPUS];
     uint32_t gpu = tsr_lane_rank(lane), launches = ++unmarked[gpu].launches;
     double leads = (unmarked[gpu].ns += asked.ns[gpu]) / (double)tsr_options()->lead;
     bool due = leads >= MARK_AT_ONCE || (leads >= MARK_AFTER && launches >= MARK_LAUNCHES);

@@ -21,6 +21,13 @@ struct tsr_stream;
 /* Constant for a session. */
 extern bool tsr_automatic_is_on __attribute__((visibility("hidden")));
 
+/* A kernel of a graph. */
+struct tsr_automatic_part {
+    const struct tsr_function_record *function;
+    uint32_t grid[3], block[3], shared_bytes;
+    uint64_t bytes; /* that it touches */
+};
+
 struct tsr_automatic_launch {
     const struct tsr_function_record *function;
     const uint32_t *grid, *block; /* three each */
@@ -30,6 +37,8 @@ struct tsr_automatic_launch {
     bool related;                    /* the legacy stream waits for it by CUDA's rules, or it is that */
     const struct tsr_touch *touches; /* NULL: it may touch anything, or cannot leave: it stays home */
     uint32_t count;
+    const struct tsr_automatic_part *parts; /* until it was measured it is expected to take as long as they do, one after the other */
+    uint32_t part_count;
     bool stays;          /* what it touches is known, but it cannot leave */
     uint16_t unprepared; /* lanes (bit k: number k) that do not have its code yet */
 };
@@ -69,7 +78,9 @@ bool tsr_automatic_may_leave(void);
  */
 bool tsr_automatic_stages(bool placed);
 
-/* Whether others are to be able to come after it, and not after what its GPU is given next: now and then. */
+/* Whether others are to be able to come after what its GPU was given before it, and not after it too: if it takes long. */
+bool tsr_automatic_marks_before(const struct tsr_lane_client *lane);
+/* The same for it, and not after what its GPU is given next: now and then. */
 bool tsr_automatic_marks(const struct tsr_lane_client *lane);
 /* A mark was set after the piece of work with the ticket: it will show when that has ended. The caller holds the stream. */
 void tsr_automatic_marked(const struct tsr_lane_client *lane, uint64_t ticket, const struct tsr_stream *stream);

@@ -129,6 +129,14 @@ bool tsr_class_is_pulled(const struct tsr_class_of *of)
     return of->shape && of->shape->pulled && of->shape->pulled * OFTEN >= of->shape->given;
 }
 
+bool tsr_class_is_measured(const struct tsr_class_of *of)
+{
+    bool is = false;
+    for (uint32_t gpu = 0; of->shape && gpu < TSR_GPUS && !is; gpu++)
+        is = load(&of->shape->ns[gpu]) > 0;
+    return is;
+}
+
 /* On each GPU: as measured there, or on the first GPU on which it was. False: it was on none. */
 static bool times_of(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpus, double scale, double *ns)
 {

@@ -58,6 +58,9 @@ void tsr_class_pulled(struct tsr_class *shape);
 /* Whether results of many of the launches are pulled. */
 bool tsr_class_is_pulled(const struct tsr_class_of *of);
 
+/* Whether any of the shape was measured, on any GPU. */
+bool tsr_class_is_measured(const struct tsr_class_of *of);
+
 /* What a launch that touches so many bytes takes on each GPU, times the pace. */
 void tsr_class_times(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpus, uint64_t bytes,
                      double pace, double *ns);

@@ -21,6 +21,7 @@
 #include "launch/call_memory.h"
 #include "launch/launch.h"
 #include "memory/address_map.h"
+#include "memory/copies.h"
 #include "object/capture.h"
 #include "object/registry.h"
 #include "object/session.h"
@@ -34,6 +35,7 @@
 #define MOST_WORKERS 16u
 #define FEW 32u /* pieces of work of a thread, before it gets a worker */
 #define LEAST_CPUS 4u
+#define CPUS_PER_WORKER 2u
 #define STREAMS 16u /* of a thread, of which it is known what was deferred in them; the others count as one */
 #define NEVER 0u /* of TESSERA_DEFER */
 #define ALWAYS 1u
@@ -541,8 +543,8 @@ static bool is_wanted(const struct tsr_session *session, bool emulated)
 {
     const struct tsr_policy_table *table = &session->policy->tables[session->policy->generation % 2];
     uint64_t option = tsr_options()->defer;
-    bool is_simple = tsr_automatic_is_on && !table->rule_count && !emulated && tsr_os_cpu_count() >= LEAST_CPUS;
-    return option != NEVER && (is_simple || option == ALWAYS) && !gives_threads(table) && !table->verify_every &&
+    bool pays = (tsr_automatic_is_on || tsr_copies_are_on()) && !emulated && tsr_os_cpu_count() >= LEAST_CPUS;
+    return option != NEVER && (pays || option == ALWAYS) && !gives_threads(table) && !table->verify_every &&
            !session->checks && !tsr_plan_is_there && !tsr_has_role(TSR_RECORDING);
 }
 
@@ -552,8 +554,8 @@ void tsr_deferred_start(const struct tsr_session *session, bool emulated)
     if (!is_wanted(session, emulated) || !tsr_fork_listen(&forks))
         return;
     pthread_once(&once, prepare);
-    most_workers =
-        tsr_options()->defer == ALWAYS ? MOST_WORKERS : 1; /* of several it has not been measured on real GPUs what they gain */
+    uint32_t pay = tsr_os_cpu_count() / CPUS_PER_WORKER;
+    most_workers = tsr_options()->defer == ALWAYS || pay > MOST_WORKERS ? MOST_WORKERS : pay;
     __atomic_store_n(&tsr_deferring, has_key, __ATOMIC_RELEASE);
     tsr_debug("launches are deferred");
 }

@@ -129,6 +129,8 @@ static void place(struct tsr_launch *launch, const struct tsr_instance *instance
     if (instance->known) {
         automatic.touches = instance->touches.data;
         automatic.count = (uint32_t)instance->touches.count;
+        automatic.parts = instance->kernels.data;
+        automatic.part_count = (uint32_t)instance->kernels.count;
         automatic.stays = stays(launch, instance);
     }
     decision->lane = tsr_automatic_choose(&automatic);

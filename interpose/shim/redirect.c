@@ -126,7 +126,9 @@ static inline __attribute__((always_inline)) CUresult post_found(const struct ts
     CUresult result = tsr_order_depart_found(place, launch->stream, lane, &record->stream, &hold);
     if (result != CUDA_SUCCESS)
         return result;
-    if (use)
+    if (use && launch->automatic && tsr_automatic_marks_before(lane))
+        result = tsr_copies_mark(&hold, lane);
+    if (use && result == CUDA_SUCCESS)
         result = tsr_copies_pull(use, &hold, record->stream);
     if (use && result == CUDA_SUCCESS)
         tsr_copies_prove(use->proof, &hold);
@@ -457,6 +459,17 @@ static CUresult enter(struct tsr_launch *launch, bool ours)
     return enter_with_copies(launch, ours);
 }
 
+static CUresult mark_before(const struct tsr_launch *launch)
+{
+    struct tsr_order_hold hold;
+    CUresult result = tsr_order_enter_tracked(launch->stream, false, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_copies_mark(&hold, NULL);
+    tsr_order_leave(&hold);
+    return result;
+}
+
 /* Other GPUs come after what the stream has been given so far, before it is given more: not after that too, when they get something. */
 CUresult tsr_redirect_fork_early(const struct tsr_launch *launch)
 {
@@ -471,6 +484,8 @@ CUresult tsr_redirect_fork_early(const struct tsr_launch *launch)
         if (result == CUDA_SUCCESS)
             tsr_order_leave(&hold);
     }
+    if (result == CUDA_SUCCESS && tsr_automatic_marks_before(NULL))
+        result = mark_before(launch);
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
 }
 
