@@ -64,7 +64,8 @@ int32_t tsr_instance_node_touches(const struct tsr_instance *instance, uint32_t 
 }
 
 /* Without memory nothing is expected of it. */
-static void add_kernel(struct tsr_instance *instance, const struct tsr_node *node, const struct tsr_touch *touches, uint32_t count)
+static void add_kernel(struct tsr_instance *instance, const struct tsr_node *node, const struct tsr_touch *touches,
+                       uint32_t count)
 {
     const struct tsr_lane_record *record = &node->record;
     if (record->kind != TSR_LANE_LAUNCH || record->time || !tsr_vec_reserve(&instance->kernels, instance->kernels.count + 1))

@@ -37,7 +37,8 @@ struct tsr_automatic_launch {
     bool related;                    /* the legacy stream waits for it by CUDA's rules, or it is that */
     const struct tsr_touch *touches; /* NULL: it may touch anything, or cannot leave: it stays home */
     uint32_t count;
-    const struct tsr_automatic_part *parts; /* until it was measured it is expected to take as long as they do, one after the other */
+    const struct tsr_automatic_part
+        *parts; /* until it was measured it is expected to take as long as they do, one after the other */
     uint32_t part_count;
     bool stays;          /* what it touches is known, but it cannot leave */
     uint16_t unprepared; /* lanes (bit k: number k) that do not have its code yet */

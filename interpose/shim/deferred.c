@@ -544,8 +544,8 @@ static bool is_wanted(const struct tsr_session *session, bool emulated)
     const struct tsr_policy_table *table = &session->policy->tables[session->policy->generation % 2];
     uint64_t option = tsr_options()->defer;
     bool pays = (tsr_automatic_is_on || tsr_copies_are_on()) && !emulated && tsr_os_cpu_count() >= LEAST_CPUS;
-    return option != NEVER && (pays || option == ALWAYS) && !gives_threads(table) && !table->verify_every &&
-           !session->checks && !tsr_plan_is_there && !tsr_has_role(TSR_RECORDING);
+    return option != NEVER && (pays || option == ALWAYS) && !gives_threads(table) && !table->verify_every && !session->checks &&
+           !tsr_plan_is_there && !tsr_has_role(TSR_RECORDING);
 }
 
 void tsr_deferred_start(const struct tsr_session *session, bool emulated)

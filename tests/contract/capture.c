@@ -63,6 +63,52 @@ TEST(records_instead_of_running)
     OK(cuMemFree(a));
 }
 
+/* Whoever asks for edges without what they say is told that they say more; who asks for their number is told that. */
+TEST(programmatic_launches_become_edges)
+{
+    CUdeviceptr a = device_words(64, 0);
+    CUstream stream = new_stream();
+    CUgraph graph = NULL;
+    CUgraphNode from[2], to[2];
+    CUgraphEdgeData data[2];
+    uint32_t value = 2, words = 64;
+    size_t count = 2;
+    void *arguments[] = {&a, &value, &words};
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                   .value.programmaticStreamSerializationAllowed = 1};
+    CUlaunchConfig config = {.gridDimX = 2,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 32,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = stream,
+                             .attrs = &attribute,
+                             .numAttrs = 1};
+    contract_kernel("add");
+    NEED_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuMemsetD32Async(a, 5, 64, stream));
+    OK(cuLaunchKernelEx(&config, contract_kernel("add"), arguments, NULL));
+    OK(cuLaunchKernelEx(&config, contract_kernel("add"), arguments, NULL));
+    OK(cuStreamEndCapture(stream, &graph));
+    EXPECT_GUESS(cuGraphGetEdges(graph, NULL, NULL, NULL, &count), CUDA_SUCCESS);
+    count = 2;
+    EXPECT_GUESS(cuGraphGetEdges(graph, from, to, NULL, &count), CUDA_ERROR_LOSSY_QUERY);
+    count = 2;
+    OK(cuGraphGetEdges(graph, from, to, data, &count));
+    EQ(count, 2);
+    for (int i = 0; i < 2; i++) {
+        CUgraphNodeType type;
+        OK(cuGraphNodeGetType(from[i], &type));
+        EQ(data[i].type,
+           type == CU_GRAPH_NODE_TYPE_KERNEL ? CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC : CU_GRAPH_DEPENDENCY_TYPE_DEFAULT);
+    }
+    run_once(graph);
+    TRUE(device_holds(a, 64, 9));
+    OK(cuStreamDestroy(stream));
+    OK(cuMemFree(a));
+}
+
 TEST(follows_events_into_other_streams)
 {
     CUdeviceptr a = device_words(64, 0), b = device_words(64, 0);

@@ -2,7 +2,9 @@
 
 A graph is a chain of steps over a buffer of its own, captured; all read the same weights. server: four threads, with
 a stream and a graph each, so many requests each. single: one thread and one stream, eight graphs in turn, each over
-its own buffer: none depends on another. chain: one graph, after itself. Prints the sum of each buffer.
+its own buffer: none depends on another. chain: one graph, after itself. guidance: a step is a copy of a few bytes, two
+graphs that read them and an image, and two launches that make the next image; the graphs' kernels are launched with
+programmatic dependencies, as cuBLAS launches some of its own. Prints the sum of each buffer.
 """
 
 import ctypes
@@ -25,6 +27,8 @@ STEP = """
     st.global.u32 [%out], %r1;
 """
 WEIGHTS, THREADS, BRANCHES = 4, 4, 8
+FEW_BYTES = 16
+PROGRAMMATIC = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 THREAD_LOCAL = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 
@@ -41,16 +45,29 @@ class Program:
         call(driver.cuMemcpyHtoD(buffer, numbers, numbers.nbytes))
         return buffer
 
-    def enqueue(self, stream: Any, buffer: Any) -> None:
-        for number in range(self.steps):
-            given = (buffer, buffer, self.weights[number % WEIGHTS], self.count)
-            parameters = (given, (None, None, None, ctypes.c_uint32))
-            blocks = -(-self.count // 256)
-            call(driver.cuLaunchKernel(self.function, blocks, 1, 1, 256, 1, 1, 0, stream, parameters, 0))
+    def step(self, stream: Any, out: Any, into: Any, other: Any, programmatic: bool = False) -> None:
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = -(-self.count // 256), 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = 256, 1, 1
+        config.hStream, config.attrs, config.numAttrs = stream, [], 0
+        if programmatic:
+            attribute, value = driver.CUlaunchAttribute(), driver.CUlaunchAttributeValue()
+            value.programmaticStreamSerializationAllowed = 1
+            attribute.id, attribute.value = PROGRAMMATIC, value
+            config.attrs, config.numAttrs = [attribute], 1
+        parameters = ((out, into, other, self.count), (None, None, None, ctypes.c_uint32))
+        call(driver.cuLaunchKernelEx(config, self.function, parameters, 0))
 
-    def graph(self, stream: Any, buffer: Any) -> Any:
+    def enqueue(self, stream: Any, buffer: Any, programmatic: bool = False) -> None:
+        for number in range(self.steps):
+            self.step(stream, buffer, buffer, self.weights[number % WEIGHTS], programmatic)
+
+    def graph(self, stream: Any, buffer: Any, *reads: Any) -> Any:
+        """reads: what it makes its first numbers of."""
         call(driver.cuStreamBeginCapture(stream, THREAD_LOCAL))
-        self.enqueue(stream, buffer)
+        if reads:
+            self.step(stream, buffer, *reads)
+        self.enqueue(stream, buffer, bool(reads))
         return call(driver.cuGraphInstantiate(call(driver.cuStreamEndCapture(stream)), 0))
 
     def print(self, *buffers: Any) -> None:
@@ -101,12 +118,30 @@ def single(program: Program, times: int, branches: int) -> list[Any]:
     return buffers
 
 
+def guidance(program: Program, times: int) -> list[Any]:
+    stream = call(driver.cuStreamCreate(1))
+    image, time, *branches = [program.buffer(number) for number in range(4)]
+    graphs = [program.graph(stream, branch, image, time) for branch in branches]
+    for turn in range(times):
+        later = int(program.weights[0]) + FEW_BYTES * turn
+        call(driver.cuMemcpyDtoDAsync(time, later, FEW_BYTES, stream))
+        for graph in graphs:
+            call(driver.cuGraphLaunch(graph, stream))
+        for branch in branches:
+            program.step(stream, image, image, branch)
+        if turn < 2:
+            call(driver.cuStreamSynchronize(stream))
+    return [image, *branches]
+
+
 def main() -> None:
     what = sys.argv[1]
     times, steps, kib = map(int, sys.argv[2:])
     program = Program(steps, kib)
     if what == "server":
         buffers = server(program, times)
+    elif what == "guidance":
+        buffers = guidance(program, times)
     else:
         buffers = single(program, times, BRANCHES if what == "single" else 1)
     program.print(*buffers)

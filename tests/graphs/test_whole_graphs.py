@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.emulated import ALL_GPUS
 from tests.graphs.settings import RANDOM, REPLAY, SETTINGS, Setting, run
 from tests.sample import sampled
 
@@ -52,3 +53,14 @@ def test_one_thread_that_launches_graphs(what: str, wanted: float, native_build:
         ran = run(native, tmp_path, program, SETTINGS["placed"], gpu=STEP_NS)
         assert ran.lines == alone.lines
     assert alone.virtual_ns / ran.virtual_ns > wanted
+
+
+def test_two_graphs_of_a_step_run_at_the_same_time(native_build: Path, tmp_path: Path) -> None:
+    """The second one waits for what was made before the first one, on the same GPU, and not for the first one."""
+    native, program = native_build / "native", [REPLAY, "guidance", 24, 200, 64]
+    alone = run(native, tmp_path, program, gpu=STEP_NS)
+    for _ in range(2):
+        ran = run(native, tmp_path, program, Setting(options=ALL_GPUS), gpu=STEP_NS)
+        assert ran.lines == alone.lines
+    assert ran.graphs["1"] > 16
+    assert alone.virtual_ns / ran.virtual_ns > 1.7

@@ -13,7 +13,7 @@
 
 struct shape {
     uint32_t cluster[3];
-    bool cooperative;
+    bool cooperative, programmatic;
     int priority;
     uint32_t dynamic_limit;
 };
@@ -39,11 +39,13 @@ static CUresult read_attribute(const CUlaunchAttribute *attribute, struct shape 
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         shape->priority = value->priority;
         return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        shape->programmatic = value->programmaticStreamSerializationAllowed != 0;
+        return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
@@ -215,6 +217,7 @@ CUresult tsr_emulated_launch_prepare(struct tsr_context *context, const struct t
     work->kernel.release = owner_release;
     work->kernel.handle = launch->function;
     work->kernel.priority = shape.priority;
+    work->kernel.programmatic = shape.programmatic;
     return CUDA_SUCCESS;
 }
 

@@ -227,6 +227,16 @@ CUresult tsr_capture_refuse_all_locked(struct tsr_streams *streams)
     return result;
 }
 
+/* As it was launched. Here it waits for all of that kernel nevertheless, which is always allowed. */
+static void make_programmatic(tsr_tips *tips)
+{
+    struct tsr_tip *tip = tips->data;
+    if (tips->count != 1 || tip->node->type != CU_GRAPH_NODE_TYPE_KERNEL)
+        return;
+    tip->edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    tip->edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+}
+
 CUresult tsr_capture_add_locked(struct tsr_emulated_stream *stream, struct tsr_work *work)
 {
     struct tsr_capture *capture = stream->capture;
@@ -240,6 +250,8 @@ CUresult tsr_capture_add_locked(struct tsr_emulated_stream *stream, struct tsr_w
     work->context = stream->streams->context;
     if (!tsr_vec_reserve(&stream->tips, 1))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    if (work->kind == TSR_WORK_KERNEL && work->kernel.programmatic)
+        make_programmatic(&stream->tips);
     CUresult result = tsr_graph_add(capture->graph, tsr_graph_type_of(work), work, &stream->tips, &node);
     if (result)
         return result;

@@ -55,6 +55,7 @@ struct tsr_work {
             void (*release)(void *function_owner);
             const void *handle; /* the CUfunction or CUkernel the application passed (graph node params) */
             int priority;
+            bool programmatic; /* it may begin when the kernel before it in its stream allows it: captured, as an edge */
         } kernel;
         struct {
             CUDA_MEMCPY3D_PEER shape; /* every copy is one; types are HOST, DEVICE or UNIFIED */
