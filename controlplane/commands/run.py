@@ -115,7 +115,7 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--show",
         choices=(HOME, ALL),
-        help="GPUs that CUDA_VISIBLE_DEVICES names to the program: its own, or all that it would see (default: home in a pool, else all)",
+        help="GPUs that CUDA_VISIBLE_DEVICES names to the program: its own, or all (default: home in a pool, else all)",
     )
     group.add_argument(
         "--verify",

@@ -421,12 +421,15 @@ struct edges {
     size_t count;
 };
 
+/* The driver of a graph with edges that are more than plain has the newer function. */
 static CUresult ask_edges(CUgraph graph, struct edges *edges)
 {
+    size_t count = edges->count;
     CUresult result = tsr_real.cuGraphGetEdges(graph, edges->from, edges->to, &edges->count);
     if (result != CUDA_ERROR_LOSSY_QUERY)
         return result;
-    edges->data = calloc(edges->count + 1, sizeof *edges->data); /* the driver of a graph with such edges has the newer function */
+    edges->count = count;
+    edges->data = calloc(count + 1, sizeof *edges->data);
     return edges->data ? tsr_real.cuGraphGetEdges_v2(graph, edges->from, edges->to, edges->data, &edges->count)
                        : CUDA_ERROR_OUT_OF_MEMORY;
 }

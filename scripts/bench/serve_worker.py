@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "framewor
 from llama import Llama, build
 from llama import Shape as LlamaShape
 
-WARM = 8
+WARM = {"prefill": 8, "captured": 2}  # requests
 BATCH, CONTEXT = 32, 512  # of decoding
 SHAPE = {"hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8}
 
@@ -117,7 +117,7 @@ def main() -> None:
             for done in [pool.submit(thread.requests, each) for thread in threads]:
                 done.result()
 
-        batch(WARM)
+        batch(WARM[sys.argv[1]])
         print("ready", flush=True)
         for _ in sys.stdin:
             started = time.perf_counter()

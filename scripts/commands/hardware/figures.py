@@ -63,6 +63,7 @@ STEPS = (
     Step("unequal", bench("automatic", "requests", "--sm-limit", "48", "--rounds", "5"), 120),
     Step("automatic", bench("automatic", "requests", "guidance", "ensemble", "--gpus", "2", "--rounds", "5"), 200),
     Step("serve", bench("serve", "--threads", "4,8", "--rounds", "5"), 130),
+    Step("serve-placed", bench("serve", "--gpus", "all", "--threads", "4", "--rounds", "4"), 100),
     Step("frameworks", (sys.executable, HARDWARE, "frameworks", "--policies", "2", "--memory", "copies"), 150),
     Step("contract", (sys.executable, HARDWARE, "contract", "--redirect", "0"), 60),
     Step("launch-path", bench("launch_path", "--threads", "1,8", "--rounds", "2"), 60),
