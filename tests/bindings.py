@@ -6,6 +6,7 @@ from typing import Any
 
 from cuda.bindings import driver
 
+PROGRAMMATIC = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 
@@ -31,6 +32,20 @@ def functions(*kernels: str) -> dict[str, Any]:
     module = call(driver.cuModuleLoadData(code.encode()))
     names = re.findall(r"\.entry (\w+)", code)
     return {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in names}
+
+
+def launch(function: Any, blocks: int, threads: int, stream: Any, parameters: Any, programmatic: bool = False) -> None:
+    """programmatic: it may begin as soon as the launch before it in its stream allows it."""
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+    config.hStream, config.attrs, config.numAttrs = stream, [], 0
+    if programmatic:
+        attribute, value = driver.CUlaunchAttribute(), driver.CUlaunchAttributeValue()
+        value.programmaticStreamSerializationAllowed = 1
+        attribute.id, attribute.value = PROGRAMMATIC, value
+        config.attrs, config.numAttrs = [attribute], 1
+    call(driver.cuLaunchKernelEx(config, function, parameters, 0))
 
 
 def elementwise(name: str, pointers: Sequence[str], numbers: Sequence[str], body: str) -> str:

@@ -1,11 +1,11 @@
 """Random programs that keep graphs and launch them again and again: `random_guest.py FIRST COUNT OPS`.
 
-Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and
-then, events and host functions, which change page-locked memory. They are launched in several streams between
-ordinary launches and copies, changed node by node or as a whole, switched off in part, and dropped. A graph that
-is launched in a second stream waits for nothing there: CUDA orders its launches. Now and then that is also what orders
-two streams: a small graph of its own, launched in one and in the other. Prints, for each of COUNT programs from seed
-FIRST on, a digest of all bytes at its end.
+Graphs are built node by node or captured, with kernels (some of them programmatic launches), copies, memsets, empty
+nodes, child graphs and, now and then, events and host functions, which change page-locked memory. They are launched in
+several streams between ordinary launches and copies, changed node by node or as a whole, switched off in part, and
+dropped. A graph that is launched in a second stream waits for nothing there: CUDA orders its launches. Now and then
+that is also what orders two streams: a small graph of its own, launched in one and in the other. Prints, for each of
+COUNT programs from seed FIRST on, a digest of all bytes at its end.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, launch
 from tests.placement.order_guest import KERNELS, RELAXED, WORDS, Machine, Program
 
 WORDS_OF_ROW, PITCH = 64, 128
@@ -213,8 +213,8 @@ class GraphProgram(Program):
             call(driver.cuMemsetD32Async(to, step.salt, step.words, handle))
         else:
             values = ((to, source, step.words, step.salt), (ctypes.c_uint64,) * 2 + (ctypes.c_uint32,) * 2)
-            blocks, function = -(-step.words // 128), self._machine.functions[step.name]
-            call(driver.cuLaunchKernel(function, blocks, 1, 1, 128, 1, 1, 0, handle, values, 0))
+            function, programmatic = self._machine.functions[step.name], self._draw.random() < 0.3
+            launch(function, -(-step.words // 128), 128, handle, values, programmatic)
 
     def _flat(self, step: Step) -> Any:
         deep, flat = self._copy(step), driver.CUDA_MEMCPY2D()

@@ -18,7 +18,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, elementwise, functions, use_gpu
+from tests.bindings import call, elementwise, functions, launch, use_gpu
 
 STEP = """
     ld.global.u32 %r1, [%in];
@@ -28,7 +28,6 @@ STEP = """
 """
 WEIGHTS, THREADS, BRANCHES = 4, 4, 8
 FEW_BYTES = 16
-PROGRAMMATIC = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 THREAD_LOCAL = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 
@@ -46,17 +45,8 @@ class Program:
         return buffer
 
     def step(self, stream: Any, out: Any, into: Any, other: Any, programmatic: bool = False) -> None:
-        config = driver.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = -(-self.count // 256), 1, 1
-        config.blockDimX, config.blockDimY, config.blockDimZ = 256, 1, 1
-        config.hStream, config.attrs, config.numAttrs = stream, [], 0
-        if programmatic:
-            attribute, value = driver.CUlaunchAttribute(), driver.CUlaunchAttributeValue()
-            value.programmaticStreamSerializationAllowed = 1
-            attribute.id, attribute.value = PROGRAMMATIC, value
-            config.attrs, config.numAttrs = [attribute], 1
         parameters = ((out, into, other, self.count), (None, None, None, ctypes.c_uint32))
-        call(driver.cuLaunchKernelEx(config, self.function, parameters, 0))
+        launch(self.function, -(-self.count // 256), 256, stream, parameters, programmatic)
 
     def enqueue(self, stream: Any, buffer: Any, programmatic: bool = False) -> None:
         for number in range(self.steps):
