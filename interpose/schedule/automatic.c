@@ -1,36 +1,24 @@
 /* See automatic.h. */
 #include "schedule/automatic.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <tessera/place.h>
 
 #include "base/options.h"
 #include "base/os.h"
-#include "driver/gpus.h"
-#include "driver/real.h"
 #include "lane/lane_client.h"
-#include "lane/prepared.h"
 #include "memory/copies.h"
 #include "memory/directory.h"
 #include "memory/owners.h"
-#include "memory/pairs.h"
-#include "memory/staging.h"
 #include "object/registry.h"
 #include "object/session.h"
 #include "order/strands.h"
+#include "schedule/automatic_parts.h"
 #include "schedule/decisions.h"
 #include "schedule/host_time.h"
 #include "schedule/plan.h"
-#include "schedule/points.h"
-#include "schedule/progress.h"
-#include "schedule/report.h"
-#include "schedule/samples.h"
-#include "schedule/sleep.h"
 
-#define HOME 0u             /* GPUs are named by rank (tsr_session_gpu) */
 #define REPORT_EVERY 1024u  /* launches between reports */
 #define REPORT_PLAN_EVERY 64u  /* the same, of a plan, */
 #define REPORT_PLAN_NS 20e6    /* or so much later, if that is sooner */
@@ -41,36 +29,11 @@
 #define MARK_AFTER 0.2      /* of a lead: work after which a mark is set, */
 #define MARK_LAUNCHES 4u    /* if it was as many launches, for setting one takes the host time; */
 #define MARK_AT_ONCE 1.0    /* and after so much in any case */
-#define CREDIT_NS 500e3     /* to begin with */
-#define RELAYED_PER_NS 10.0 /* of one that copies through the host */
-#define NOT_WAITING -1.0
-#define STAGE_ALL 1u /* of TESSERA_STAGE */
-#define PREPARE_AHEAD 1u /* of TESSERA_PREPARE */
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
 
-/* A piece of work that was reported to the rule: its place among all. */
-struct recent {
-    uint64_t ticket, number;
-    struct tsr_class *shape; /* NULL: it is not known */
-};
-
-static struct {
-    struct tsr_place place;
-    struct tsr_guard guard;
-    uint64_t held; /* bytes of memory's copies, at the last launch */
-    struct tsr_samples samples;
-    struct tsr_points points;
-    struct tsr_progress progress;
-    struct tsr_schedule_figures figures;
-    struct recent recent[TSR_PLACE_KNOWN];
-    struct tsr_sleep sleep;
-    bool stays;          /* atomic; all, as the guard wants it */
-    double plan_told_ns; /* when tsr_plan_report was called last */
-} *state;                /* lock */
-
 bool tsr_automatic_is_on;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t all_gpus; /* set */
+struct tsr_automatic_state *tsr_automatic;
+pthread_mutex_t tsr_automatic_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A thread's launch between being asked for and being reported. */
 static __thread struct tsr_place_launch asked;
@@ -87,18 +50,17 @@ static __thread double asked_at_ns; /* when the launch, which goes home, was abo
 static __thread bool samples;       /* it is to be a sample, on the GPU that was chosen, or, once it has gone home, there */
 static __thread struct tsr_sample *sample;
 static __thread struct tsr_sample_away sample_away;
-static __thread double wait_began_ns = NOT_WAITING;
 
-static struct recent *recent_of(uint64_t ticket)
+static struct tsr_automatic_recent *recent_of(uint64_t ticket)
 {
-    return &state->recent[(ticket + (ticket >> TSR_TICKET_SHIFT) * 40503u) % TSR_PLACE_KNOWN];
+    return &tsr_automatic->recent[(ticket + (ticket >> TSR_TICKET_SHIFT) * 40503u) % TSR_PLACE_KNOWN];
 }
 
 static bool is_fresh(void *context, uint64_t ticket)
 {
     (void)context;
-    const struct recent *recent = recent_of(ticket);
-    return recent->ticket == ticket && state->figures.launches - recent->number < TSR_PLACE_OLD;
+    const struct tsr_automatic_recent *recent = recent_of(ticket);
+    return recent->ticket == ticket && tsr_automatic->figures.launches - recent->number < TSR_PLACE_OLD;
 }
 
 /* Bytes that would have to come to the GPU: through the link each time; now; and memory for copies, of which nothing has to be there. */
@@ -113,9 +75,9 @@ static double distance(const struct tsr_survey *survey, uint32_t gpu)
 /* In a pool: where the bytes are that cost most to move; of several such GPUs the one where the stream's last launch went. */
 static uint32_t nearest_locked(const struct tsr_automatic_launch *launch, const struct tsr_survey *survey)
 {
-    uint32_t best = tsr_stream_points_at(&state->points, launch->stream)->gpu;
+    uint32_t best = tsr_stream_points_at(&tsr_automatic->points, launch->stream)->gpu;
     double best_bytes = distance(survey, best);
-    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++) {
+    for (uint32_t gpu = 0; gpu < tsr_automatic->place.options.gpus; gpu++) {
         double bytes = distance(survey, gpu);
         if (bytes < best_bytes)
             best = gpu, best_bytes = bytes;
@@ -126,18 +88,19 @@ static uint32_t nearest_locked(const struct tsr_automatic_launch *launch, const 
 void tsr_automatic_distances(const struct tsr_touch *touches, uint32_t count, double *bytes)
 {
     struct tsr_survey survey = {0};
-    pthread_mutex_lock(&lock);
-    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh, .in_pool = true};
+    pthread_mutex_lock(&tsr_automatic_lock);
+    struct tsr_survey_of of = {.copies = (uint16_t)tsr_automatic->all_gpus, .is_fresh = is_fresh, .in_pool = true};
     tsr_copies_survey(touches, count, &of, &survey);
-    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+    for (uint32_t gpu = 0; gpu < tsr_automatic->place.options.gpus; gpu++)
         bytes[gpu] = distance(&survey, gpu);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&tsr_automatic_lock);
 }
 
 static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *bytes)
 {
     struct tsr_survey survey;
-    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh, .in_pool = tsr_owners_are_spread()};
+    struct tsr_survey_of of = {
+        .copies = (uint16_t)tsr_automatic->all_gpus, .is_fresh = is_fresh, .in_pool = tsr_owners_are_spread()};
     tsr_survey_begin(&survey);
     tsr_copies_survey(launch->touches, launch->count, &of, &survey);
     asked.part_count = survey.part_count;
@@ -146,7 +109,7 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
     for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
         asked.constants[gpu] = survey.constants[gpu];
     cuts = false;
-    if (of.in_pool && asked.allowed != 1u << HOME) {
+    if (of.in_pool && asked.allowed != 1u << TSR_RANK_HOME) {
         uint32_t gpu = nearest_locked(launch, &survey);
         asked.allowed = 1u << gpu;
         cuts = distance(&survey, gpu) > 0;
@@ -162,14 +125,14 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
 /* Its work runs side by side with that of other streams. */
 static bool is_shared_locked(CUstream stream, uint32_t gpu)
 {
-    double free_ns = state->place.timelines[TSR_PLACE_ACTUAL].free_ns[gpu];
-    return tsr_sharing_is_shared(&state->samples.sharing[gpu], stream, asked.now_ns, free_ns);
+    double free_ns = tsr_automatic->place.timelines[TSR_PLACE_ACTUAL].free_ns[gpu];
+    return tsr_sharing_is_shared(&tsr_automatic->samples.sharing[gpu], stream, asked.now_ns, free_ns);
 }
 
 static bool is_due_locked(uint32_t gpu)
 {
-    return class.function &&
-           tsr_class_is_due(&state->samples.classes, &class, gpu, tsr_plan_adapts() ? RAREST_SAMPLE_ADAPTING : RAREST_SAMPLE);
+    return class.function && tsr_class_is_due(&tsr_automatic->samples.classes, &class, gpu,
+                                              tsr_plan_adapts() ? RAREST_SAMPLE_ADAPTING : RAREST_SAMPLE);
 }
 
 static bool continues_locked(void)
@@ -187,7 +150,7 @@ static void follow_plan_locked(const struct tsr_automatic_launch *launch)
                                       .grid = launch->grid,
                                       .block = launch->block,
                                       .shared_bytes = launch->shared_bytes,
-                                      .classes = &state->samples.classes,
+                                      .classes = &tsr_automatic->samples.classes,
                                       .shape = class.shape,
                                       .reads = !launch->touches     ? TSR_PLAN_READS_UNKNOWN
                                                : continues_locked() ? TSR_PLAN_READS_SOME
@@ -204,15 +167,15 @@ static void follow_plan_locked(const struct tsr_automatic_launch *launch)
 /* What was measured of each, where the program launched it by itself, too. */
 static void add_times_locked(const struct tsr_automatic_launch *launch, double *ns)
 {
-    const struct tsr_classes *classes = &state->samples.classes;
-    uint32_t gpus = state->place.options.gpus;
+    const struct tsr_classes *classes = &tsr_automatic->samples.classes;
+    uint32_t gpus = tsr_automatic->place.options.gpus;
     memset(ns, 0, gpus * sizeof *ns);
     for (uint32_t i = 0; i < launch->part_count; i++) {
         const struct tsr_automatic_part *part = &launch->parts[i];
         double of_part[TSR_GPUS];
-        struct tsr_class_of of = tsr_class_find(&state->samples.classes, (uintptr_t)part->function, part->grid, part->block,
-                                                part->shared_bytes, tsr_plan_is_there ? 0 : part->bytes);
-        tsr_class_times(classes, &of, gpus, part->bytes, state->place.pace, of_part);
+        struct tsr_class_of of = tsr_class_find(&tsr_automatic->samples.classes, (uintptr_t)part->function, part->grid,
+                                                part->block, part->shared_bytes, tsr_plan_is_there ? 0 : part->bytes);
+        tsr_class_times(classes, &of, gpus, part->bytes, tsr_automatic->place.pace, of_part);
         for (uint32_t gpu = 0; gpu < gpus; gpu++)
             ns[gpu] += of_part[gpu];
     }
@@ -223,36 +186,37 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     uint64_t bytes = 0;
     bool may_leave = launch->touches && !launch->stays;
     asked.now_ns = tsr_host_time_ns();
-    if (!state->figures.start_ns)
-        state->figures.start_ns = asked.now_ns > 0 ? asked.now_ns : 1;
-    struct tsr_point_stream *stream = tsr_stream_points_at(&state->points, launch->stream);
+    if (!tsr_automatic->figures.start_ns)
+        tsr_automatic->figures.start_ns = asked.now_ns > 0 ? asked.now_ns : 1;
+    struct tsr_point_stream *stream = tsr_stream_points_at(&tsr_automatic->points, launch->stream);
     tsr_stream_points_join(stream, launch->joins);
     stream->related = launch->related;
     memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
     asked.last = stream->last;
     asked.shared = 0;
-    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+    for (uint32_t gpu = 0; gpu < tsr_automatic->place.options.gpus; gpu++)
         asked.shared |= (uint32_t)is_shared_locked(launch->stream, gpu) << gpu;
-    asked.allowed = may_leave ? all_gpus & ~((uint32_t)launch->unprepared << 1) : 1u << HOME;
+    asked.allowed = may_leave ? tsr_automatic->all_gpus & ~((uint32_t)launch->unprepared << 1) : 1u << TSR_RANK_HOME;
     spread = may_leave && tsr_owners_are_spread();
-    asked.stays = may_leave && state->stays && !spread;
+    asked.stays = may_leave && tsr_automatic->stays && !spread;
     if (launch->touches) {
         survey_locked(launch, &bytes);
     } else { /* it comes after everything */
-        double end_ns = tsr_place_end(&state->place);
+        double end_ns = tsr_place_end(&tsr_automatic->place);
         asked.now_ns = end_ns > asked.now_ns ? end_ns : asked.now_ns;
         asked.part_count = 0;
         asked.written = 0;
         for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
             asked.constants[gpu] = 0;
     }
-    class = tsr_class_find(&state->samples.classes, (uintptr_t)launch->function, launch->grid, launch->block,
+    class = tsr_class_find(&tsr_automatic->samples.classes, (uintptr_t)launch->function, launch->grid, launch->block,
                            launch->shared_bytes, tsr_plan_is_there ? 0 : bytes); /* a plan's classes have no bytes */
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
     if (launch->part_count && !tsr_class_is_measured(&class))
         add_times_locked(launch, asked.ns);
     else
-        tsr_class_times(&state->samples.classes, &class, state->place.options.gpus, bytes, state->place.pace, asked.ns);
+        tsr_class_times(&tsr_automatic->samples.classes, &class, tsr_automatic->place.options.gpus, bytes,
+                        tsr_automatic->place.pace, asked.ns);
     pulled_often = tsr_class_is_pulled(&class);
     planned = false;
     if (tsr_plan_is_there)
@@ -263,12 +227,13 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
 static void look_at_progress_locked(void)
 {
     if (!tsr_host_time_is_virtual())
-        tsr_progress_look(&state->progress, &state->place, tsr_host_time_ns());
+        tsr_progress_look(&tsr_automatic->progress, &tsr_automatic->place, tsr_host_time_ns());
 }
 
-static void report_locked(void)
+void tsr_automatic_report_locked(void)
 {
-    tsr_schedule_report(&tsr_session()->policy->schedule, &state->figures, &state->place, &state->guard);
+    tsr_schedule_report(&tsr_session()->policy->schedule, &tsr_automatic->figures, &tsr_automatic->place,
+                        &tsr_automatic->guard);
 }
 
 void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stream *stream)
@@ -281,43 +246,43 @@ void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stre
 
 static void report_plan_locked(void)
 {
-    double now_ns = tsr_host_time_is_virtual() ? tsr_place_end(&state->place) : tsr_host_time_ns();
-    if (state->figures.launches % REPORT_PLAN_EVERY && now_ns - state->plan_told_ns < REPORT_PLAN_NS)
+    double now_ns = tsr_host_time_is_virtual() ? tsr_place_end(&tsr_automatic->place) : tsr_host_time_ns();
+    if (tsr_automatic->figures.launches % REPORT_PLAN_EVERY && now_ns - tsr_automatic->plan_told_ns < REPORT_PLAN_NS)
         return;
-    state->plan_told_ns = now_ns;
-    tsr_plan_report(state->figures.start_ns, now_ns);
+    tsr_automatic->plan_told_ns = now_ns;
+    tsr_plan_report(tsr_automatic->figures.start_ns, now_ns);
 }
 
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch)
 {
     if (!tsr_copies_matter())
         tsr_copies_begin();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
     asked_stream = launch->stream;
     if (tsr_decisions_are_wanted)
         asked_launch = *launch;
     asked_at_ns = 0;
-    if (++state->figures.launches % POLL_EVERY == 0) {
-        tsr_samples_poll(&state->samples);
+    if (++tsr_automatic->figures.launches % POLL_EVERY == 0) {
+        tsr_samples_poll(&tsr_automatic->samples);
         look_at_progress_locked();
     }
-    if (state->figures.launches % REPORT_EVERY == 0)
-        report_locked();
-    if (tsr_plan_is_there && state->figures.launches % POLL_EVERY == 0)
+    if (tsr_automatic->figures.launches % REPORT_EVERY == 0)
+        tsr_automatic_report_locked();
+    if (tsr_plan_is_there && tsr_automatic->figures.launches % POLL_EVERY == 0)
         report_plan_locked();
-    state->figures.unknown += !launch->touches;
+    tsr_automatic->figures.unknown += !launch->touches;
     ask_locked(launch);
-    tsr_place_choose(&state->place, &asked, &choice);
-    samples = choice.gpu != HOME && is_due_locked(choice.gpu);
-    pthread_mutex_unlock(&lock);
-    return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
+    tsr_place_choose(&tsr_automatic->place, &asked, &choice);
+    samples = choice.gpu != TSR_RANK_HOME && is_due_locked(choice.gpu);
+    pthread_mutex_unlock(&tsr_automatic_lock);
+    return choice.gpu == TSR_RANK_HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
 }
 
 /* It reads nothing else there, and lacks some of it. */
 static bool is_constant_locked(const struct tsr_touch *touch, uint32_t gpu)
 {
     struct tsr_survey survey;
-    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh};
+    struct tsr_survey_of of = {.copies = (uint16_t)tsr_automatic->all_gpus, .is_fresh = is_fresh};
     if (!touch->pulls || touch->writes)
         return false;
     tsr_survey_begin(&survey);
@@ -329,38 +294,38 @@ uint32_t tsr_automatic_fetches(const struct tsr_automatic_launch *launch, struct
                                struct tsr_lane_client **lane)
 {
     uint32_t count = 0;
-    if (choice.fetches == HOME || !launch->touches)
+    if (choice.fetches == TSR_RANK_HOME || !launch->touches)
         return 0;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
     for (uint32_t i = 0; i < launch->count; i++)
         if (is_constant_locked(&launch->touches[i], choice.fetches))
             constants[count++] = launch->touches[i];
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&tsr_automatic_lock);
     *lane = tsr_session()->lanes[choice.fetches - 1];
     return count;
 }
 
 void tsr_automatic_fetched(void)
 {
-    pthread_mutex_lock(&lock);
-    tsr_place_fetched(&state->place, &asked, choice.fetches);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
+    tsr_place_fetched(&tsr_automatic->place, &asked, choice.fetches);
+    pthread_mutex_unlock(&tsr_automatic_lock);
 }
 
 bool tsr_automatic_spreads(void)
 {
-    return tsr_automatic_is_on && !__atomic_load_n(&state->stays, __ATOMIC_RELAXED) && !tsr_plan_is_there &&
-           !tsr_owners_have_begun() && tsr_sleep_is_awake(&state->sleep);
+    return tsr_automatic_is_on && !__atomic_load_n(&tsr_automatic->stays, __ATOMIC_RELAXED) && !tsr_plan_is_there &&
+           !tsr_owners_have_begun() && tsr_sleep_is_awake(&tsr_automatic->sleep);
 }
 
 bool tsr_automatic_may_leave(void)
 {
-    return spread || planned || (!asked.stays && asked.allowed != 1u << HOME);
+    return spread || planned || (!asked.stays && asked.allowed != 1u << TSR_RANK_HOME);
 }
 
 bool tsr_automatic_stages(bool placed)
 {
-    return tsr_options()->stage == STAGE_ALL || (placed && !choice.idles && !planned);
+    return tsr_options()->stage == TSR_STAGE_ALL || (placed && !choice.idles && !planned);
 }
 
 /* What each GPU was given by the thread since a mark was set there. */
@@ -398,20 +363,20 @@ void tsr_automatic_marked(const struct tsr_lane_client *lane, uint64_t ticket, c
     uint64_t value = tsr_host_time_is_virtual() ? 0 : tsr_strands_marked(stream, gpu, ticket & TSR_TICKET_LATEST);
     if (!value)
         return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
     const struct tsr_progress_mark mark = {.ticket = ticket, .value = value, .given_ns = asked.now_ns, .slot = stream->slot};
     if (is_shared_locked(asked_stream, gpu))
-        tsr_progress_forget(&state->progress, &state->place, gpu);
+        tsr_progress_forget(&tsr_automatic->progress, &tsr_automatic->place, gpu);
     else
-        tsr_progress_mark(&state->progress, lane, &mark);
-    pthread_mutex_unlock(&lock);
+        tsr_progress_mark(&tsr_automatic->progress, lane, &mark);
+    pthread_mutex_unlock(&tsr_automatic_lock);
 }
 
 /* Of whom it reads what its GPU does not have. */
 static void note_pulled_locked(uint32_t gpu)
 {
     for (uint32_t i = 0; i < asked.part_count; i++) {
-        const struct recent *writer = recent_of(asked.parts[i].writer);
+        const struct tsr_automatic_recent *writer = recent_of(asked.parts[i].writer);
         if (!(asked.parts[i].holders >> gpu & 1) && writer->ticket == asked.parts[i].writer && writer->shape)
             tsr_class_pulled(writer->shape);
     }
@@ -435,15 +400,15 @@ static const char *name_of(const struct tsr_function_record *function)
 
 static void log_decision_locked(uint32_t gpu, const struct tsr_guard_clocks *clocks)
 {
-    tsr_decisions_add(&(struct tsr_decided){.number = state->figures.launches,
+    tsr_decisions_add(&(struct tsr_decided){.number = tsr_automatic->figures.launches,
                                             .name = name_of(asked_launch.function),
                                             .unknown = !asked_launch.touches,
                                             .stays = asked_launch.stays,
-                                            .rests = state->stays,
+                                            .rests = tsr_automatic->stays,
                                             .joins = asked_launch.joins,
                                             .gpu = gpu,
-                                            .start_ns = state->figures.start_ns,
-                                            .pace = state->place.pace,
+                                            .start_ns = tsr_automatic->figures.start_ns,
+                                            .pace = tsr_automatic->place.pace,
                                             .asked = &asked,
                                             .choice = &choice,
                                             .clocks = clocks});
@@ -451,57 +416,59 @@ static void log_decision_locked(uint32_t gpu, const struct tsr_guard_clocks *clo
 
 bool tsr_automatic_sleeps(void)
 {
-    return tsr_sleep_goes_on(&state->sleep);
+    return tsr_sleep_goes_on(&tsr_automatic->sleep);
 }
 
 /* Whether code for a GPU is missing, or a GPU has got a copy of memory since the last launch. */
 static bool makes_locked(void)
 {
-    uint64_t held = 0, before = state->held;
-    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+    uint64_t held = 0, before = tsr_automatic->held;
+    for (uint32_t gpu = 0; gpu < tsr_automatic->place.options.gpus; gpu++)
         held += __atomic_load_n(&tsr_copies_held[gpu], __ATOMIC_RELAXED);
-    state->held = held;
+    tsr_automatic->held = held;
     return held > before || asked_launch.unprepared;
 }
 
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
     uint32_t gpu = tsr_lane_rank(lane);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
     if (sample_away.is_one && !lane) /* it was to be a sample elsewhere, and has not gone there */
-        tsr_samples_drop(&state->samples, &sample_away);
+        tsr_samples_drop(&tsr_automatic->samples, &sample_away);
     sample_away.is_one = false;
-    tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
-    samples = gpu == HOME && is_due_locked(HOME);
+    tsr_place_take(&tsr_automatic->place, &asked, &choice, gpu, ticket);
+    samples = gpu == TSR_RANK_HOME && is_due_locked(TSR_RANK_HOME);
     if (ticket)
-        *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->figures.launches, .shape = class.shape};
+        *recent_of(ticket) =
+            (struct tsr_automatic_recent){.ticket = ticket, .number = tsr_automatic->figures.launches, .shape = class.shape};
     note_pulled_locked(gpu);
     if (tsr_plan_is_there)
         tsr_plan_went(gpu, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
-    tsr_sharing_give(&state->samples.sharing[gpu], asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
-    tsr_stream_points_give(&state->points, asked_stream, ticket, choice.own.finish_ns, tsr_place_end(&state->place));
-    tsr_stream_points_at(&state->points, asked_stream)->gpu = gpu;
-    struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
+    tsr_sharing_give(&tsr_automatic->samples.sharing[gpu], asked_stream, choice.own.finish_ns[TSR_PLACE_ACTUAL]);
+    tsr_stream_points_give(&tsr_automatic->points, asked_stream, ticket, choice.own.finish_ns,
+                           tsr_place_end(&tsr_automatic->place));
+    tsr_stream_points_at(&tsr_automatic->points, asked_stream)->gpu = gpu;
+    struct tsr_guard_clocks clocks = tsr_place_clocks(&tsr_automatic->place);
     if (tsr_decisions_are_wanted)
         log_decision_locked(gpu, &clocks);
     bool makes = makes_locked();
     if (makes)
-        tsr_guard_excuse(&state->guard);
-    __atomic_store_n(&state->stays, tsr_guard_next(&state->guard, &clocks), __ATOMIC_RELAXED);
+        tsr_guard_excuse(&tsr_automatic->guard);
+    __atomic_store_n(&tsr_automatic->stays, tsr_guard_next(&tsr_automatic->guard, &clocks), __ATOMIC_RELAXED);
     if (!tsr_plan_is_there && !tsr_owners_have_begun())
-        tsr_sleep_look(&state->sleep, &state->guard, &clocks, state->figures.launches, makes);
+        tsr_sleep_look(&tsr_automatic->sleep, &tsr_automatic->guard, &clocks, tsr_automatic->figures.launches, makes);
     asked_at_ns = lane || tsr_host_time_is_virtual() ? 0 : (double)tsr_os_monotonic_ns();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&tsr_automatic_lock);
 }
 
 uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 {
     if (!samples)
         return 0;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
     bool shared = is_shared_locked(asked_stream, tsr_lane_rank(lane)); /* since it was asked for, others may have gone there */
-    uint16_t time = tsr_samples_begin_away(&state->samples, &class, lane, asked_stream, shared, &sample_away);
-    pthread_mutex_unlock(&lock);
+    uint16_t time = tsr_samples_begin_away(&tsr_automatic->samples, &class, lane, asked_stream, shared, &sample_away);
+    pthread_mutex_unlock(&tsr_automatic_lock);
     return time;
 }
 
@@ -510,9 +477,9 @@ void tsr_automatic_begins(CUstream stream)
     sample = NULL;
     if (!samples)
         return;
-    pthread_mutex_lock(&lock);
-    sample = tsr_samples_begin(&state->samples, &class, stream, is_shared_locked(stream, HOME));
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
+    sample = tsr_samples_begin(&tsr_automatic->samples, &class, stream, is_shared_locked(stream, TSR_RANK_HOME));
+    pthread_mutex_unlock(&tsr_automatic_lock);
 }
 
 /* Giving a GPU a launch takes microseconds, unless its queue is full. */
@@ -522,9 +489,9 @@ static void look_for_full_queue(void)
     asked_at_ns = 0;
     if (!began_ns || tsr_host_time_is_virtual() || ended_ns - began_ns < QUEUE_FULL_NS)
         return;
-    pthread_mutex_lock(&lock);
-    tsr_place_held_up(&state->place, began_ns + QUEUE_FULL_NS / 2, ended_ns);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
+    tsr_place_held_up(&tsr_automatic->place, began_ns + QUEUE_FULL_NS / 2, ended_ns);
+    pthread_mutex_unlock(&tsr_automatic_lock);
 }
 
 void tsr_automatic_ends(CUstream stream)
@@ -532,169 +499,8 @@ void tsr_automatic_ends(CUstream stream)
     look_for_full_queue();
     if (!sample)
         return;
-    pthread_mutex_lock(&lock);
-    tsr_samples_end(&state->samples, sample, stream);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&tsr_automatic_lock);
+    tsr_samples_end(&tsr_automatic->samples, sample, stream);
+    pthread_mutex_unlock(&tsr_automatic_lock);
     sample = NULL;
-}
-
-void tsr_automatic_wait_begins(void)
-{
-    if (!tsr_automatic_is_on)
-        return;
-    pthread_mutex_lock(&lock);
-    wait_began_ns = tsr_host_time_ns();
-    pthread_mutex_unlock(&lock);
-}
-
-void tsr_automatic_waits_not(void)
-{
-    wait_began_ns = NOT_WAITING;
-}
-
-/* The calling thread has waited for it since wait_began_ns; in virtual time until then. */
-static void end_wait_locked(uint64_t ticket, double until_ns)
-{
-    tsr_samples_poll(&state->samples);
-    tsr_decisions_flush();
-    tsr_host_time_waited(until_ns);
-    if (ticket) {
-        tsr_place_waited(&state->place, ticket, wait_began_ns, tsr_host_time_ns());
-        struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
-        tsr_guard_waited(&state->guard, &clocks);
-    }
-    wait_began_ns = NOT_WAITING;
-}
-
-void tsr_automatic_waited_for(uint64_t ticket)
-{
-    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
-        return;
-    pthread_mutex_lock(&lock);
-    end_wait_locked(ticket, tsr_place_finish(&state->place, ticket));
-    state->figures.read_back++;
-    pthread_mutex_unlock(&lock);
-}
-
-void tsr_automatic_waited(CUstream stream)
-{
-    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
-        return;
-    pthread_mutex_lock(&lock);
-    struct tsr_point point = tsr_stream_points_of(&state->points, stream), all = tsr_stream_points_of(&state->points, NULL);
-    end_wait_locked(point.latest, point.ns[TSR_PLACE_ACTUAL]);
-    if (point.latest == all.latest)
-        tsr_place_idle(&state->place, tsr_host_time_ns());
-    tsr_stream_points_done(&state->points, stream);
-    report_locked();
-    pthread_mutex_unlock(&lock);
-}
-
-void tsr_automatic_waited_event(CUevent event)
-{
-    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
-        return;
-    pthread_mutex_lock(&lock);
-    const struct tsr_point *point = tsr_stream_points_event(&state->points, event);
-    if (point) {
-        end_wait_locked(point->latest, point->ns[TSR_PLACE_ACTUAL]);
-        report_locked();
-    }
-    wait_began_ns = NOT_WAITING;
-    pthread_mutex_unlock(&lock);
-}
-
-void tsr_automatic_recorded(CUevent event, CUstream stream)
-{
-    if (!tsr_automatic_is_on)
-        return;
-    pthread_mutex_lock(&lock);
-    tsr_stream_points_record(&state->points, event, stream);
-    pthread_mutex_unlock(&lock);
-}
-
-void tsr_automatic_follows(CUstream stream, CUevent event)
-{
-    if (!tsr_automatic_is_on)
-        return;
-    pthread_mutex_lock(&lock);
-    tsr_stream_points_follow(&state->points, stream, event);
-    pthread_mutex_unlock(&lock);
-}
-
-static struct tsr_place_link link_between(const struct tsr_session *session, uint32_t from, uint32_t to)
-{
-    const struct tsr_policy_pair *pair = tsr_pair_of(session, to, from);
-    uint32_t proof = __atomic_load_n(&pair->proof, __ATOMIC_ACQUIRE);
-    double rate = proof == TSR_PROOF_RIGHT && pair->bytes_per_s            ? (double)pair->bytes_per_s / 1e9
-                  : proof == TSR_PROOF_RIGHT || proof == TSR_PROOF_PENDING ? (double)TSR_PLACE_BYTES_PER_NS
-                                                                           : RELAYED_PER_NS;
-    return (struct tsr_place_link){.fence_ns = TSR_PLACE_FENCE_NS, .copy_ns = TSR_PLACE_COPY_NS, .ns_per_byte = 1 / rate};
-}
-
-static void start_place(const struct tsr_session *session)
-{
-    const struct tsr_guard_options guard = {.window_ns = TSR_GUARD_WINDOW_NS,
-                                            .rest_ns = TSR_GUARD_REST_NS,
-                                            .longest_rest_ns = TSR_GUARD_LONGEST_REST_NS,
-                                            .least = TSR_GUARD_LEAST_PERMILLE / 1e3,
-                                            .budget_ns = TSR_GUARD_BUDGET_NS};
-    struct tsr_place_options options = {.gpus = 1 + session->lane_count,
-                                        .home = HOME,
-                                        .strategies = (1u << TSR_PLACE_STRATEGIES) - 1,
-                                        .lead_ns = (double)tsr_options()->lead,
-                                        .slack_ns = TSR_PLACE_SLACK_NS,
-                                        .careful = true};
-    for (uint32_t from = 0; from < options.gpus; from++)
-        for (uint32_t to = 0; to < options.gpus; to++)
-            if (from != to)
-                options.links[from][to] = link_between(session, from, to);
-    tsr_place_init(&state->place, &options);
-    tsr_guard_init(&state->guard, &guard);
-    all_gpus = (1u << options.gpus) - 1;
-    for (uint32_t gpu = 0; gpu < options.gpus; gpu++) /* or the first launch of what could run there stays, and all with it */
-        state->place.credit_ns[gpu] = CREDIT_NS;
-}
-
-/* Bytes of memory per unit of time; 0: nobody knows. */
-static double bandwidth(const struct tsr_session *session, uint32_t gpu)
-{
-    int clock = 0, bits = 0;
-    CUdevice device = tsr_gpu_device(tsr_session_gpu(session, gpu));
-    bool known = device >= 0 &&
-                 tsr_real.cuDeviceGetAttribute(&clock, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device) == CUDA_SUCCESS &&
-                 tsr_real.cuDeviceGetAttribute(&bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, device) == CUDA_SUCCESS;
-    return known ? (double)clock * (double)bits : 0;
-}
-
-/* Most kernels wait for memory. Where streams share a GPU, it can take long until a launch is measured alone. */
-static void guess_speeds(const struct tsr_session *session)
-{
-    double home = bandwidth(session, HOME);
-    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++) {
-        double there = bandwidth(session, gpu);
-        state->samples.classes.guess[gpu] = home > 0 && there > 0 ? (float)(home / there) : 0;
-    }
-}
-
-void tsr_automatic_start(const struct tsr_session *session, bool emulated)
-{
-    const struct tsr_policy *policy = session->policy;
-    bool asks = policy->tables[policy->generation % 2].default_device == TSR_POLICY_AUTO;
-    pthread_mutex_init(&lock, NULL);
-    free(state); /* a parent process' */
-    state = asks && tsr_order_by_data && session->lane_count ? calloc(1, sizeof *state) : NULL;
-    tsr_automatic_is_on = state != NULL;
-    tsr_staging_is_wanted = tsr_options()->stage == STAGE_ALL || (tsr_options()->stage && state);
-    if (!state)
-        return;
-    tsr_schedule_report_init();
-    tsr_decisions_start();
-    tsr_host_time_init(emulated);
-    tsr_samples_init(&state->samples, emulated);
-    if (tsr_options()->prepare == PREPARE_AHEAD || (tsr_options()->prepare && !emulated))
-        tsr_prepared_start(session);
-    start_place(session);
-    guess_speeds(session);
-    tsr_plan_start(session);
 }
