@@ -57,11 +57,16 @@ static uint64_t stamp_of(CUstream stream)
     return stamp;
 }
 
-/* False: a second strand. What the program puts before the read of other streams' work the stream at home comes after, and will come after. */
-static bool add_writer(uint64_t writer, uint32_t queue, struct place *place)
+/*
+ * False: a second strand, or work of another stream that the stream at home is not known to come after. That may be no work that the program has put before
+ * the read, but of ours: work of which nothing is known brings all bytes home, in its own stream.
+ */
+static bool add_writer(uint64_t writer, const struct tsr_asker *home, struct place *place)
 {
-    uint32_t strand = tsr_ticket_queue_of(writer) - queue;
+    uint32_t strand = tsr_ticket_queue_of(writer) - home->queue;
     bool own = strand < tsr_tickets.strands;
+    if (!own && !tsr_ticket_is_satisfied_locked(home, writer))
+        return false;
     uint64_t number = own ? tsr_ticket_number_of_locked(writer) : 0;
     strand = own ? strand : 0;
     if (place->ticket && place->strand != strand)
@@ -81,10 +86,10 @@ static bool find(CUstream stream, CUdeviceptr from, uint64_t bytes, struct place
     tsr_copies_survey(&touch, 1, &of, &survey);
     *place = (struct place){0};
     pthread_mutex_lock(&tsr_copies_lock);
-    uint32_t queue = tsr_ticket_queue_find_locked(stream);
-    bool known = queue != TSR_NO_QUEUE;
+    struct tsr_asker home;
+    bool known = tsr_asker_init_locked(&home, stream, NULL);
     for (uint32_t i = 0; i < survey.part_count && known; i++)
-        known = add_writer(survey.parts[i].writer, queue, place);
+        known = add_writer(survey.parts[i].writer, &home, place);
     pthread_mutex_unlock(&tsr_copies_lock);
     for (uint32_t i = 0; i < survey.part_count && known; i++)
         held += survey.parts[i].holders >> place->strand & 1 ? survey.parts[i].bytes : 0;

@@ -45,6 +45,7 @@ static __thread bool spread;       /* its bytes may lie on any GPU of a pool, wh
 static __thread bool
     cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
+static __thread bool makes;                               /* code for a GPU is missing, or constants are copied for it */
 static __thread struct tsr_automatic_launch asked_launch; /* where decisions are wanted */
 static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
 static __thread bool samples;       /* it is to be a sample, on the GPU that was chosen, or, once it has gone home, there */
@@ -262,6 +263,7 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     if (tsr_decisions_are_wanted)
         asked_launch = *launch;
     asked_at_ns = 0;
+    makes = launch->unprepared != 0;
     if (++tsr_automatic->figures.launches % POLL_EVERY == 0) {
         tsr_samples_poll(&tsr_automatic->samples);
         look_at_progress_locked();
@@ -309,6 +311,7 @@ void tsr_automatic_fetched(void)
 {
     pthread_mutex_lock(&tsr_automatic_lock);
     tsr_place_fetched(&tsr_automatic->place, &asked, choice.fetches);
+    makes = true;
     pthread_mutex_unlock(&tsr_automatic_lock);
 }
 
@@ -419,14 +422,14 @@ bool tsr_automatic_sleeps(void)
     return tsr_sleep_goes_on(&tsr_automatic->sleep);
 }
 
-/* Whether code for a GPU is missing, or a GPU has got a copy of memory since the last launch. */
-static bool makes_locked(void)
+/* What happens once: code or constants for a GPU are under way, or a GPU has got a copy of memory since the last launch. */
+static bool makes_locked(uint32_t gpu)
 {
     uint64_t held = 0, before = tsr_automatic->held;
-    for (uint32_t gpu = 0; gpu < tsr_automatic->place.options.gpus; gpu++)
-        held += __atomic_load_n(&tsr_copies_held[gpu], __ATOMIC_RELAXED);
+    for (uint32_t each = 0; each < tsr_automatic->place.options.gpus; each++)
+        held += __atomic_load_n(&tsr_copies_held[each], __ATOMIC_RELAXED);
     tsr_automatic->held = held;
-    return held > before || asked_launch.unprepared;
+    return held > before || makes || (gpu != TSR_RANK_HOME && asked.constants[gpu]);
 }
 
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
@@ -451,12 +454,12 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     struct tsr_guard_clocks clocks = tsr_place_clocks(&tsr_automatic->place);
     if (tsr_decisions_are_wanted)
         log_decision_locked(gpu, &clocks);
-    bool makes = makes_locked();
-    if (makes)
+    bool once = makes_locked(gpu);
+    if (once)
         tsr_guard_excuse(&tsr_automatic->guard);
     __atomic_store_n(&tsr_automatic->stays, tsr_guard_next(&tsr_automatic->guard, &clocks), __ATOMIC_RELAXED);
     if (!tsr_plan_is_there && !tsr_owners_have_begun())
-        tsr_sleep_look(&tsr_automatic->sleep, &tsr_automatic->guard, &clocks, tsr_automatic->figures.launches, makes);
+        tsr_sleep_look(&tsr_automatic->sleep, &tsr_automatic->guard, &clocks, tsr_automatic->figures.launches, once);
     asked_at_ns = lane || tsr_host_time_is_virtual() ? 0 : (double)tsr_os_monotonic_ns();
     pthread_mutex_unlock(&tsr_automatic_lock);
 }
