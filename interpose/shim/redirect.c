@@ -30,6 +30,7 @@
 #include "lane/streams.h"
 #include "launch/launch.h"
 #include "order/order.h"
+#include "order/strands.h"
 #include "object/place.h"
 #include "driver/real.h"
 #include "record/launch_record.h"
@@ -116,6 +117,15 @@ static CUresult mark(const struct tsr_order_hold *hold, const struct tsr_lane_cl
     return result;
 }
 
+/* The stream has departed: what the lane is given next has not been signalled. */
+static CUresult mark_before_there(const struct tsr_order_hold *hold, const struct tsr_lane_client *lane)
+{
+    CUresult result = tsr_copies_mark(hold, lane);
+    if (hold->stream)
+        tsr_strands_give(hold->stream, 1u << tsr_lane_number(lane));
+    return result;
+}
+
 /* Pulls alone, where nothing is launched: a record without a kind. */
 static inline __attribute__((always_inline)) CUresult post_found(const struct tsr_stream_found *place,
                                                                  const struct tsr_launch *launch, struct tsr_lane_client *lane,
@@ -127,7 +137,7 @@ static inline __attribute__((always_inline)) CUresult post_found(const struct ts
     if (result != CUDA_SUCCESS)
         return result;
     if (use && launch->automatic && tsr_automatic_marks_before(lane))
-        result = tsr_copies_mark(&hold, lane);
+        result = mark_before_there(&hold, lane);
     if (use && result == CUDA_SUCCESS)
         result = tsr_copies_pull(use, &hold, record->stream);
     if (use && result == CUDA_SUCCESS)
