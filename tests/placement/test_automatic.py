@@ -113,6 +113,16 @@ def test_random_programs_in_disorder_give_the_same_bytes(
     assert min(ran.by_device.values()) > 5 * programs
 
 
+def test_long_launches_after_work_that_nobody_marked_are_waited_for(native_build: Path, tmp_path: Path) -> None:
+    """The mark before such a launch signals what its strand was given: the launch itself has yet to be signalled."""
+    native, machine, program = native_build / "native", Machine(2, STEP), (HERE / "marked_guest.py",)
+    alone = run(native, tmp_path, machine, program)
+    for _ in range(2):
+        ran = run(native, tmp_path, machine, program, ALL_GPUS, variables={"TESSERA_LEAD": "0"})
+        assert ran.lines == alone.lines
+    assert ran.by_device["1"] > 0
+
+
 def test_each_decision_can_be_read(native_build: Path, tmp_path: Path) -> None:
     """A line for each piece of work that is placed: what was known, where it went, and when it was expected there."""
     variables = {"TESSERA_DECISIONS": str(tmp_path / "decisions")}
