@@ -1,4 +1,4 @@
-"""Chains of launches that may run on different GPUs; after each, memsets, and launches that take long over their own bytes.
+"""Chains of launches that may run on different GPUs; after each, memsets, and launches that take long over own bytes.
 
 Each of those launches uses what is all there, and nothing else. Prints what came out, turn by turn.
 """
