@@ -440,15 +440,16 @@ static enum tsr_reason read_edges(CUgraph graph, struct tsr_nodes *out, const st
     struct edges edges = {0};
     if (tsr_real.cuGraphGetEdges(graph, NULL, NULL, &edges.count) != CUDA_SUCCESS)
         return TSR_REASON_GRAPH_NODE;
-    edges.from = calloc(2 * edges.count + 1, sizeof *edges.from);
-    edges.to = edges.from + edges.count;
-    bool valid = edges.from && (!edges.count || ask_edges(graph, &edges) == CUDA_SUCCESS);
+    edges.from = calloc(edges.count + 1, sizeof *edges.from);
+    edges.to = calloc(edges.count + 1, sizeof *edges.to);
+    bool valid = edges.from && edges.to && (!edges.count || ask_edges(graph, &edges) == CUDA_SUCCESS);
     for (size_t i = 0; valid && i < edges.count; i++) {
         const struct span *from = find_span(spans, span_count, edges.from[i]);
         const struct span *to = find_span(spans, span_count, edges.to[i]);
         valid = from && to && add_edge(out, from->end, to->begin);
     }
     free(edges.from);
+    free(edges.to);
     free(edges.data);
     return valid ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
 }
