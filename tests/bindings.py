@@ -6,7 +6,7 @@ from typing import Any
 
 from cuda.bindings import driver
 
-PROGRAMMATIC = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+PROGRAMMATIC = "PROGRAMMATIC_STREAM_SERIALIZATION"  # it may begin as soon as the launch before it allows it
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 
@@ -34,17 +34,26 @@ def functions(*kernels: str) -> dict[str, Any]:
     return {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in names}
 
 
-def launch(function: Any, blocks: int, threads: int, stream: Any, parameters: Any, programmatic: bool = False) -> None:
-    """programmatic: it may begin as soon as the launch before it in its stream allows it."""
+def attribute(name: str) -> Any:
+    """Of a launch: COOPERATIVE, CLUSTER_DIMENSION (of two blocks), or PROGRAMMATIC_STREAM_SERIALIZATION."""
+    made = driver.CUlaunchAttribute()
+    made.id, value = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}"), driver.CUlaunchAttributeValue()
+    if name == "CLUSTER_DIMENSION":
+        value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = 2, 1, 1
+    elif name == "COOPERATIVE":
+        value.cooperative = 1
+    else:
+        value.programmaticStreamSerializationAllowed = 1
+    made.value = value
+    return made
+
+
+def launch(function: Any, blocks: int, threads: int, stream: Any, parameters: Any, *attributes: str) -> None:
+    """attributes: their names."""
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
     config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
-    config.hStream, config.attrs, config.numAttrs = stream, [], 0
-    if programmatic:
-        attribute, value = driver.CUlaunchAttribute(), driver.CUlaunchAttributeValue()
-        value.programmaticStreamSerializationAllowed = 1
-        attribute.id, attribute.value = PROGRAMMATIC, value
-        config.attrs, config.numAttrs = [attribute], 1
+    config.hStream, config.attrs, config.numAttrs = stream, [attribute(name) for name in attributes], len(attributes)
     call(driver.cuLaunchKernelEx(config, function, parameters, 0))
 
 

@@ -63,12 +63,13 @@ int32_t tsr_instance_node_touches(const struct tsr_instance *instance, uint32_t 
     return all ? (int32_t)all->count : -1;
 }
 
-/* Without memory nothing is expected of it. */
+/* For who places launches, which has to expect some time of it. Without memory it expects none. */
 static void add_kernel(struct tsr_instance *instance, const struct tsr_node *node, const struct tsr_touch *touches,
                        uint32_t count)
 {
     const struct tsr_lane_record *record = &node->record;
-    if (record->kind != TSR_LANE_LAUNCH || record->time || !tsr_vec_reserve(&instance->kernels, instance->kernels.count + 1))
+    if (!tsr_automatic_is_on || record->kind != TSR_LANE_LAUNCH || record->time ||
+        !tsr_vec_reserve(&instance->kernels, instance->kernels.count + 1))
         return;
     struct tsr_automatic_part part = {.function = node->function,
                                       .grid = {record->grid[0], record->grid[1], record->grid[2]},

@@ -51,7 +51,7 @@ struct tsr_instance {
     bool known;                         /* what it touches is */
     uint32_t unknown;                   /* a node of which nothing was known; UINT32_MAX: none */
     tsr_union_touches touches;
-    TSR_VEC(struct tsr_automatic_part) kernels; /* those that are not disabled */
+    TSR_VEC(struct tsr_automatic_part) kernels; /* those that are not disabled; none where rules alone place launches */
 
     /* On executors, by lane. */
     struct {

@@ -458,8 +458,8 @@ static void say_why(const struct tsr_node *node, enum tsr_reason reason)
 {
     CUgraphNodeType type = (CUgraphNodeType)-1;
     tsr_real.cuGraphNodeGetType(node->handle, &type);
-    tsr_info("a graph stays home: its node %p is of type %d, reason %d (enum tsr_reason)%s%s", (void *)node->handle, (int)type,
-             (int)reason, node->function ? ", function " : "",
+    tsr_info("a graph stays home: its node %p is of type %d (CUgraphNodeType), reason %d (enum tsr_reason)%s%s",
+             (void *)node->handle, (int)type, (int)reason, node->function ? ", function " : "",
              node->function && node->function->name ? TSR_KERNEL_NAME(node->function->name) : "");
 }
 

@@ -58,8 +58,8 @@ static uint64_t stamp_of(CUstream stream)
 }
 
 /*
- * False: a second strand, or work of another stream that the stream at home is not known to come after. That may be no work that the program has put before
- * the read, but of ours: work of which nothing is known brings all bytes home, in its own stream.
+ * False: a second strand, or work of another stream that the stream at home is not known to come after. The program need not have put that before the
+ * read: work of which nothing is known brings all bytes home, in its own stream.
  */
 static bool add_writer(uint64_t writer, const struct tsr_asker *home, struct place *place)
 {

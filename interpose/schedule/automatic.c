@@ -332,7 +332,7 @@ bool tsr_automatic_stages(bool placed)
 }
 
 /* What each GPU was given by the thread since a mark was set there. */
-static __thread struct {
+static __thread struct unmarked {
     double ns;
     uint32_t launches;
 } unmarked[TSR_GPUS];
@@ -343,8 +343,7 @@ bool tsr_automatic_marks_before(const struct tsr_lane_client *lane)
     bool is_long = asked.ns[gpu] >= MARK_AT_ONCE * (double)tsr_options()->lead;
     if (!is_long || !tsr_automatic_may_leave())
         return false;
-    unmarked[gpu].ns = 0;
-    unmarked[gpu].launches = 0;
+    unmarked[gpu] = (struct unmarked){0};
     return true;
 }
 
@@ -355,8 +354,7 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
     bool due = leads >= MARK_AT_ONCE || (leads >= MARK_AFTER && launches >= MARK_LAUNCHES);
     if (!(due || cuts || pulled_often) || !tsr_automatic_may_leave())
         return false;
-    unmarked[gpu].ns = 0;
-    unmarked[gpu].launches = 0;
+    unmarked[gpu] = (struct unmarked){0};
     return true;
 }
 

@@ -554,8 +554,8 @@ void tsr_deferred_start(const struct tsr_session *session, bool emulated)
     if (!is_wanted(session, emulated) || !tsr_fork_listen(&forks))
         return;
     pthread_once(&once, prepare);
-    uint32_t pay = tsr_os_cpu_count() / CPUS_PER_WORKER;
-    most_workers = tsr_options()->defer == ALWAYS || pay > MOST_WORKERS ? MOST_WORKERS : pay;
+    uint32_t have_cpus = tsr_os_cpu_count() / CPUS_PER_WORKER;
+    most_workers = tsr_options()->defer == ALWAYS || have_cpus > MOST_WORKERS ? MOST_WORKERS : have_cpus;
     __atomic_store_n(&tsr_deferring, has_key, __ATOMIC_RELEASE);
     tsr_debug("launches are deferred");
 }

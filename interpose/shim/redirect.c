@@ -118,7 +118,7 @@ static CUresult mark(const struct tsr_order_hold *hold, const struct tsr_lane_cl
 }
 
 /* The stream has departed: what the lane is given next has not been signalled. */
-static CUresult mark_before_there(const struct tsr_order_hold *hold, const struct tsr_lane_client *lane)
+static CUresult mark_lane_before(const struct tsr_order_hold *hold, const struct tsr_lane_client *lane)
 {
     CUresult result = tsr_copies_mark(hold, lane);
     if (hold->stream)
@@ -137,7 +137,7 @@ static inline __attribute__((always_inline)) CUresult post_found(const struct ts
     if (result != CUDA_SUCCESS)
         return result;
     if (use && launch->automatic && tsr_automatic_marks_before(lane))
-        result = mark_before_there(&hold, lane);
+        result = mark_lane_before(&hold, lane);
     if (use && result == CUDA_SUCCESS)
         result = tsr_copies_pull(use, &hold, record->stream);
     if (use && result == CUDA_SUCCESS)
@@ -469,7 +469,7 @@ static CUresult enter(struct tsr_launch *launch, bool ours)
     return enter_with_copies(launch, ours);
 }
 
-static CUresult mark_before(const struct tsr_launch *launch)
+static CUresult mark_home_before(const struct tsr_launch *launch)
 {
     struct tsr_order_hold hold;
     CUresult result = tsr_order_enter_tracked(launch->stream, false, &hold);
@@ -495,7 +495,7 @@ CUresult tsr_redirect_fork_early(const struct tsr_launch *launch)
             tsr_order_leave(&hold);
     }
     if (result == CUDA_SUCCESS && tsr_automatic_marks_before(NULL))
-        result = mark_before(launch);
+        result = mark_home_before(launch);
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
 }
 

@@ -19,7 +19,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, launch
+from tests.bindings import PROGRAMMATIC, call, launch
 from tests.placement.order_guest import KERNELS, RELAXED, WORDS, Machine, Program
 
 WORDS_OF_ROW, PITCH = 64, 128
@@ -213,8 +213,8 @@ class GraphProgram(Program):
             call(driver.cuMemsetD32Async(to, step.salt, step.words, handle))
         else:
             values = ((to, source, step.words, step.salt), (ctypes.c_uint64,) * 2 + (ctypes.c_uint32,) * 2)
-            function, programmatic = self._machine.functions[step.name], self._draw.random() < 0.3
-            launch(function, -(-step.words // 128), 128, handle, values, programmatic)
+            function, attributes = self._machine.functions[step.name], [PROGRAMMATIC] * (self._draw.random() < 0.3)
+            launch(function, -(-step.words // 128), 128, handle, values, *attributes)
 
     def _flat(self, step: Step) -> Any:
         deep, flat = self._copy(step), driver.CUDA_MEMCPY2D()

@@ -18,7 +18,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, elementwise, functions, launch, use_gpu
+from tests.bindings import PROGRAMMATIC, call, elementwise, functions, launch, use_gpu
 
 STEP = """
     ld.global.u32 %r1, [%in];
@@ -44,20 +44,20 @@ class Program:
         call(driver.cuMemcpyHtoD(buffer, numbers, numbers.nbytes))
         return buffer
 
-    def step(self, stream: Any, out: Any, into: Any, other: Any, programmatic: bool = False) -> None:
+    def step(self, stream: Any, out: Any, into: Any, other: Any, *attributes: str) -> None:
         parameters = ((out, into, other, self.count), (None, None, None, ctypes.c_uint32))
-        launch(self.function, -(-self.count // 256), 256, stream, parameters, programmatic)
+        launch(self.function, -(-self.count // 256), 256, stream, parameters, *attributes)
 
-    def enqueue(self, stream: Any, buffer: Any, programmatic: bool = False) -> None:
+    def enqueue(self, stream: Any, buffer: Any, *attributes: str) -> None:
         for number in range(self.steps):
-            self.step(stream, buffer, buffer, self.weights[number % WEIGHTS], programmatic)
+            self.step(stream, buffer, buffer, self.weights[number % WEIGHTS], *attributes)
 
     def graph(self, stream: Any, buffer: Any, *reads: Any) -> Any:
         """reads: what it makes its first numbers of."""
         call(driver.cuStreamBeginCapture(stream, THREAD_LOCAL))
         if reads:
             self.step(stream, buffer, *reads)
-        self.enqueue(stream, buffer, bool(reads))
+        self.enqueue(stream, buffer, *([PROGRAMMATIC] if reads else []))
         return call(driver.cuGraphInstantiate(call(driver.cuStreamEndCapture(stream)), 0))
 
     def print(self, *buffers: Any) -> None:

@@ -18,6 +18,7 @@ from cuda.bindings import driver
 sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.bindings import HEAD, call, use_gpu
+from tests.bindings import launch as launch_with
 
 KERNEL = """
 .visible .entry {name}(.param .u64 sums)
@@ -69,26 +70,6 @@ def pause(file: Path) -> None:
         time.sleep(0.01)
 
 
-def attribute(name: str) -> driver.CUlaunchAttribute:
-    made = driver.CUlaunchAttribute()
-    made.id, value = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}"), driver.CUlaunchAttributeValue()
-    if name == "CLUSTER_DIMENSION":
-        value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = 2, 1, 1
-    elif name == "COOPERATIVE":
-        value.cooperative = 1
-    else:
-        value.programmaticStreamSerializationAllowed = 1
-    made.value = value
-    return made
-
-
-def launch_with(name: str, function: object, shape: tuple[int, ...], stream: object, parameters: object) -> None:
-    config = driver.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX, config.blockDimY, config.blockDimZ = shape
-    config.hStream, config.attrs, config.numAttrs = stream, [attribute(name)], 1
-    call(driver.cuLaunchKernelEx(config, function, parameters, 0))
-
-
 def main() -> None:
     launches = json.load(sys.stdin)
     use_gpu()
@@ -107,7 +88,8 @@ def main() -> None:
         if "shared_limit" in launch:
             call(driver.cuFuncSetAttribute(functions[launch["function"]], SHARED_LIMIT, launch["shared_limit"]))
         if "attribute" in launch:
-            launch_with(launch["attribute"], functions[launch["function"]], shape, stream, parameters)
+            blocks, threads = shape[0], shape[3]
+            launch_with(functions[launch["function"]], blocks, threads, stream, parameters, launch["attribute"])
         else:
             call(driver.cuLaunchKernel(functions[launch["function"]], *shape, 0, stream, parameters, 0))
         if launch.get("stream", 0):

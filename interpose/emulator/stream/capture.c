@@ -227,7 +227,7 @@ CUresult tsr_capture_refuse_all_locked(struct tsr_streams *streams)
     return result;
 }
 
-/* As it was launched. Here it waits for all of that kernel nevertheless, which is always allowed. */
+/* A programmatic launch depends on a kernel before it by a programmatic edge, which the emulator treats as a full one: that is always allowed. */
 static void make_programmatic(tsr_tips *tips)
 {
     struct tsr_tip *tip = tips->data;
