@@ -114,15 +114,12 @@ def on_gpu_1(report: dict[str, Any]) -> int:
 
 def descendants(pid: int) -> list[int]:
     """All processes under it, whoever started them since."""
-    try:
-        children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in _children(pid, task.name)]
-    except OSError:
-        return []
+    children = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # this thread has ended meanwhile
+                children += [int(child) for child in (task / "children").read_text().split()]
     return children + [below for child in children for below in descendants(child)]
-
-
-def _children(pid: int, thread: str) -> list[str]:
-    return Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
 
 
 def is_alive(pid: int) -> bool:

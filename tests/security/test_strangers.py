@@ -57,9 +57,10 @@ def sockets_of(pids: list[int]) -> list[str]:
     inodes = set()
     for pid in pids:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
-            link = str(entry.readlink())
-            if link.startswith("socket:["):
-                inodes.add(link.removeprefix("socket:[").rstrip("]"))
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                link = str(entry.readlink())
+                if link.startswith("socket:["):
+                    inodes.add(link.removeprefix("socket:[").rstrip("]"))
     lines = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
     return sorted({line[7] for line in lines if len(line) > 7 and line[6] in inodes})
 
