@@ -14,7 +14,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from controlplane.base.tables import duration, table
+from controlplane.base.screen import plain
+from controlplane.base.tables import columns, duration
 from controlplane.policy.reasons import explained
 
 GRACE_S = 10.0
@@ -53,7 +54,7 @@ class Ran:
     def __repr__(self) -> str:
         rows = self.rows()
         right = [place for place in range(len(rows[0])) if place != 1 or len(rows[0]) == 2] if rows else []
-        return "\n".join([*(table(rows, right) if rows else []), *self.notes()])
+        return plain([*(columns(rows, right) if rows else []), *self.notes()])
 
     def _repr_html_(self) -> str:
         cells = [[escape(cell) for cell in row] for row in self.rows()]

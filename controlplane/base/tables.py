@@ -34,13 +34,6 @@ def columns(rows: Sequence[tuple[str, ...]], right: Iterable[int]) -> list[Part]
     return [Table(rows, frozenset(right))]
 
 
-def table(rows: Sequence[tuple[str, ...]], right: Iterable[int]) -> list[str]:
-    """Its plain lines, for who does not show them on a terminal."""
-    from controlplane.base import drawing  # only here: it imports rich
-
-    return drawing.lines(Table(rows, frozenset(right)))
-
-
 def blocks(some: Iterable[Sequence[Part]]) -> list[Part]:
     """One after the other with empty lines between them; empty ones are left out."""
     found: list[Part] = []

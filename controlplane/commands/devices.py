@@ -6,7 +6,7 @@ from typing import TypedDict, cast
 
 from controlplane.machine import SPEC, emulate
 from controlplane.machine.catalogue import Gpu, Link, catalogue
-from controlplane.machine.emulate import Machine
+from controlplane.machine.emulated import Machine
 
 
 class DeviceJson(TypedDict):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from controlplane.base.yamlfile import Value, take
 from controlplane.machine import catalogue, catalogue_file
 from controlplane.machine.catalogue import Gpu, Link
-from controlplane.machine.emulate import DEFAULT_GPU, MAX_DEVICES, HostTime, Machine, machine_of
+from controlplane.machine.emulated import DEFAULT_GPU, MAX_DEVICES, HostTime, Machine, machine_of
 
 
 def parse_file(root: Value) -> Machine:

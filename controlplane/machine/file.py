@@ -9,7 +9,7 @@ from typing import Any
 
 from controlplane.ipc.memory_file import memory_file, name_of
 from controlplane.machine.catalogue import Link
-from controlplane.machine.emulate import Machine
+from controlplane.machine.emulated import Machine
 from ptxtools.errors import WireError
 from ptxtools.native import records
 

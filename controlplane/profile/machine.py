@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
 
 from controlplane.graph.rule import Rule
-from controlplane.machine import catalogue, emulate
+from controlplane.machine import catalogue
+from controlplane.machine.emulated import DEFAULT_GPU, natural_link
+from controlplane.machine.emulated import Machine as EmulatedMachine
 from controlplane.machine.gpus import Answer
 from controlplane.profile.model import HOST, GpuType, Link, Machine
 
@@ -40,7 +42,7 @@ def type_of(gpu: catalogue.Gpu, sm_limit: int = 0) -> GpuType:
 
 
 def of_emulated(
-    machine: emulate.Machine, home: int = 0, limits: Mapping[int, int] | None = None, *, emulated: bool = True
+    machine: EmulatedMachine, home: int = 0, limits: Mapping[int, int] | None = None, *, emulated: bool = True
 ) -> Machine:
     """limits: SMs that launches may use, by GPU. emulated: the figures are a run's; else typical for such GPUs."""
     some = enumerate(machine.devices)
@@ -100,11 +102,11 @@ def _unknown(
 
 def _typical(names: Sequence[str], nvlinks: Mapping[tuple[int, int], tuple[bool | None, bool]]) -> tuple[Link, ...]:
     known = catalogue.catalogue()
-    gpus = [_by_name(name) or known.gpus[emulate.DEFAULT_GPU] for name in names]
+    gpus = [_by_name(name) or known.gpus[DEFAULT_GPU] for name in names]
     links = []
     for a, b in permutations(range(len(gpus)), 2):
         nvlink, peer = nvlinks.get((a, b), (None, True))
-        link = emulate.natural_link(gpus[a], gpus[b])
+        link = natural_link(gpus[a], gpus[b])
         if nvlink is False and link.kind == "nvlink":
             link = known.links[gpus[a].host_link]
         links.append(_link(a, b, link, measured=False, peer=peer))

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.machine import emulate
-from controlplane.machine.emulate import HostTime
+from controlplane.machine.emulated import HostTime
 from controlplane.machine.file import MachineFile
 from controlplane.machine.visible import HIDES
 from controlplane.run.launch import Change, find_program
@@ -24,6 +23,8 @@ class Emulation:
     """A machine of emulated GPUs, alive from construction on."""
 
     def __init__(self, spec: str, host_time: str | None = None) -> None:
+        from controlplane.machine import emulate  # only here: most runs are on real GPUs
+
         self.machine = emulate.parse(spec)
         if host_time is not None:
             self.machine = replace(self.machine, host_time=HostTime[host_time.upper()])

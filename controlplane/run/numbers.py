@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from controlplane.machine import gpus
-from controlplane.machine.emulate import Machine
+from controlplane.machine.emulated import Machine
 from controlplane.machine.file import MachineFile, pci_address
 from controlplane.machine.parts import SPLIT, parts_of, repeated
 from controlplane.machine.visible import HIDES, SHOWN, unhidden

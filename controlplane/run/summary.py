@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.base.demangle import short
 from controlplane.base.tables import Part, amount, columns, duration
-from controlplane.machine.emulate import Machine
+from controlplane.machine.emulated import Machine
 from controlplane.machine.file import MachineFile
 from controlplane.policy.table import Launches
 from controlplane.run.counted import counted

@@ -56,6 +56,12 @@ static inline bool tsr_copies_host_owns(const struct tsr_copies *copies)
     return tsr_owners_have_host() && copies->replicas.owner == tsr_session_host(tsr_session());
 }
 
+/* Whether a GPU that had no room for a copy uses home's. */
+static inline bool tsr_copies_are_shared(const struct tsr_copies *copies)
+{
+    return (copies->replicas.ready & ~copies->replicas.own) != 0;
+}
+
 /* All there are. */
 struct tsr_copies_all {
     struct tsr_copies **data;

@@ -238,7 +238,7 @@ static CUresult redirect_decided(struct tsr_launch *launch, struct tsr_instance 
     CUresult result = take(launch, instance, decision);
     if (launch->taken)
         return result;
-    if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
+    if (result == CUDA_SUCCESS)
         result = tsr_redirect_fork_early(launch);
     if (result == CUDA_SUCCESS)
         result = enter(launch, instance);

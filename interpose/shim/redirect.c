@@ -485,6 +485,8 @@ CUresult tsr_redirect_fork_early(const struct tsr_launch *launch)
 {
     const struct tsr_session *session = launch->session;
     CUresult result = CUDA_SUCCESS;
+    if (!launch->automatic || !tsr_copies_matter() || !tsr_automatic_may_leave())
+        return CUDA_SUCCESS;
     for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++) {
         struct tsr_order_hold hold;
         uint32_t slot;
@@ -520,7 +522,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
         return result;
     if (at_home)
         sample_at_home(launch, ours ? launch->known : NULL);
-    if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
+    if (result == CUDA_SUCCESS)
         result = tsr_redirect_fork_early(launch);
     if (result == CUDA_SUCCESS)
         result = enter(launch, ours);

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from controlplane.base.yamlfile import MistakesError
-from controlplane.machine.emulate import HostTime, Machine, parse
+from controlplane.machine.emulate import parse
+from controlplane.machine.emulated import HostTime, Machine
 from controlplane.machine.file import HEADER, KernelUse, MachineFile
 from ptxtools.errors import ConfigError
 from ptxtools.native import records

@@ -228,26 +228,45 @@ static CUresult ends_locked(const struct tsr_graph *graph, CUgraphNode from, CUg
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-                                           const CUgraphEdgeData *edgeData, size_t numDependencies)
+/* edge: NULL: none is given. */
+typedef CUresult change_edge_locked(struct tsr_graph_node *begin, struct tsr_graph_node *end, const CUgraphEdgeData *edge);
+
+static CUresult connect_locked(struct tsr_graph_node *begin, struct tsr_graph_node *end, const CUgraphEdgeData *edge)
+{
+    TSR_REQUIRE(!tsr_graph_connected(begin, end), CUDA_ERROR_INVALID_VALUE);
+    return tsr_graph_connect(begin, end, edge);
+}
+
+static CUresult disconnect_locked(struct tsr_graph_node *begin, struct tsr_graph_node *end, const CUgraphEdgeData *edge)
+{
+    const CUgraphEdgeData *found = edge_between(begin, end);
+    TSR_REQUIRE(found && (!edge || memcmp(found, edge, sizeof *found) == 0), CUDA_ERROR_INVALID_VALUE);
+    tsr_graph_disconnect(begin, end);
+    return CUDA_SUCCESS;
+}
+
+static CUresult change_edges(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edges,
+                             size_t count, change_edge_locked *change)
 {
     struct tsr_graph_node *begin, *end;
-    CUresult result = CUDA_SUCCESS;
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(!numDependencies || (from && to), CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(!count || (from && to), CUDA_ERROR_INVALID_VALUE);
     tsr_engine_lock();
-    struct tsr_graph *graph = tsr_graph_find_locked(hGraph);
-    if (!graph)
-        result = CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; !result && i < numDependencies; i++) {
+    const struct tsr_graph *graph = tsr_graph_find_locked(hGraph);
+    CUresult result = graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; !result && i < count; i++) {
         result = ends_locked(graph, from[i], to[i], &begin, &end);
-        if (!result && tsr_graph_connected(begin, end))
-            result = CUDA_ERROR_INVALID_VALUE;
         if (!result)
-            result = tsr_graph_connect(begin, end, edgeData ? &edgeData[i] : NULL);
+            result = change(begin, end, edges ? &edges[i] : NULL);
     }
     tsr_engine_unlock();
     return result;
+}
+
+CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
+                                           const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+    return change_edges(hGraph, from, to, edgeData, numDependencies, connect_locked);
 }
 
 CUresult CUDAAPI cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
@@ -258,24 +277,7 @@ CUresult CUDAAPI cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from,
 CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
                                               const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
-    struct tsr_graph_node *begin, *end;
-    CUresult result = CUDA_SUCCESS;
-    TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(!numDependencies || (from && to), CUDA_ERROR_INVALID_VALUE);
-    tsr_engine_lock();
-    struct tsr_graph *graph = tsr_graph_find_locked(hGraph);
-    if (!graph)
-        result = CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; !result && i < numDependencies; i++) {
-        result = ends_locked(graph, from[i], to[i], &begin, &end);
-        const CUgraphEdgeData *edge = result ? NULL : edge_between(begin, end);
-        if (!result && (!edge || (edgeData && memcmp(edge, &edgeData[i], sizeof *edge) != 0)))
-            result = CUDA_ERROR_INVALID_VALUE;
-        if (!result)
-            tsr_graph_disconnect(begin, end);
-    }
-    tsr_engine_unlock();
-    return result;
+    return change_edges(hGraph, from, to, edgeData, numDependencies, disconnect_locked);
 }
 
 CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,

@@ -176,9 +176,34 @@ static CUresult after_all_locked(struct tsr_item *item, const struct tsr_streams
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *context)
+static CUresult refuse_context_locked(const struct tsr_event *event, const struct tsr_streams *streams, enum tsr_work_kind kind)
 {
-    struct tsr_work work = tsr_event_work_of(TSR_WORK_RECORD, event, 0);
+    if (kind == TSR_WORK_RECORD && event->context != streams->context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (kind == TSR_WORK_WAIT && event->capture)
+        return CUDA_ERROR_CAPTURED_EVENT;
+    return tsr_capture_refuse_all_locked(streams);
+}
+
+/* The item comes after what the context's streams hold. A record is what the event names; what follows a wait comes after the event. */
+static CUresult place_in_context_locked(struct tsr_event *event, struct tsr_streams *streams, struct tsr_item *item,
+                                        enum tsr_work_kind kind)
+{
+    CUresult result = after_all_locked(item, streams);
+    if (kind == TSR_WORK_RECORD) {
+        tsr_event_name_locked(event, item);
+        return result;
+    }
+    if (!tsr_event_before_locked(event, item))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    for (struct tsr_emulated_stream *stream = streams->first; stream; stream = stream->next)
+        tsr_stream_append_locked(stream, item);
+    return result;
+}
+
+static CUresult submit_in_context(struct tsr_event *event, struct tsr_context *context, enum tsr_work_kind kind)
+{
+    struct tsr_work work = tsr_event_work_of(kind, event, 0);
     struct tsr_streams *streams;
     struct tsr_item *item;
     CUresult result = tsr_streams_of(context, &streams);
@@ -187,12 +212,11 @@ CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *c
     tsr_host_clock_enter();
     tsr_engine_lock();
     tsr_event_retain(event);
-    result = event->context == context ? tsr_capture_refuse_all_locked(streams) : CUDA_ERROR_INVALID_HANDLE;
+    result = refuse_context_locked(event, streams, kind);
     if (!result)
         result = context_item_locked(streams, &work, &item);
     if (!result) {
-        result = after_all_locked(item, streams);
-        tsr_event_name_locked(event, item);
+        result = place_in_context_locked(event, streams, item, kind);
         tsr_item_submit_locked(item);
         tsr_item_put(item);
     }
@@ -202,33 +226,14 @@ CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *c
     return result;
 }
 
+CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *context)
+{
+    return submit_in_context(event, context, TSR_WORK_RECORD);
+}
+
 CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *context)
 {
-    struct tsr_work work = tsr_event_work_of(TSR_WORK_WAIT, event, 0);
-    struct tsr_streams *streams;
-    struct tsr_item *item;
-    CUresult result = tsr_streams_of(context, &streams);
-    if (result)
-        return result;
-    tsr_host_clock_enter();
-    tsr_engine_lock();
-    tsr_event_retain(event);
-    result = event->capture ? CUDA_ERROR_CAPTURED_EVENT : tsr_capture_refuse_all_locked(streams);
-    if (!result)
-        result = context_item_locked(streams, &work, &item);
-    if (!result) {
-        result = after_all_locked(item, streams);
-        if (!tsr_event_before_locked(event, item))
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        for (struct tsr_emulated_stream *stream = streams->first; stream; stream = stream->next)
-            tsr_stream_append_locked(stream, item);
-        tsr_item_submit_locked(item);
-        tsr_item_put(item);
-    }
-    tsr_engine_unlock();
-    tsr_work_release(&work);
-    tsr_host_clock_leave();
-    return result;
+    return submit_in_context(event, context, TSR_WORK_WAIT);
 }
 
 static CUresult sticky_locked(const struct tsr_event *event)

@@ -25,7 +25,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from controlplane.base.tables import amount, table
+from controlplane.base.screen import plain
+from controlplane.base.tables import amount, columns
 from scripts.commands.dispatch import parser_of
 from tests.command import with_project
 
@@ -106,7 +107,7 @@ def misses(row: Row) -> list[str]:
     return problems
 
 
-def lines(rows: Sequence[Row]) -> list[str]:
+def to_text(rows: Sequence[Row]) -> str:
     heading = ("program", "launches", "gain", "if known", "moved by", "each", "whole", "unknown", "graph")
     cells = [
         (
@@ -122,7 +123,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
         )
         for row in rows
     ]
-    return table([heading, *cells], right=(1, 2, 3, 5, 6, 7, 8))
+    return plain(columns([heading, *cells], right=(1, 2, 3, 5, 6, 7, 8)))
 
 
 def record(command: Sequence[str], trace: Path, more: Sequence[str]) -> str:
@@ -202,7 +203,7 @@ def main(words: Sequence[str]) -> int:
             print(f"{name}: {each}", file=sys.stderr, flush=True)
             failed = True
     if rows:
-        print("\n".join(lines(rows)))
+        print(to_text(rows))
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
     return int(failed)
