@@ -74,15 +74,21 @@ def native(native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def fake_native(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A native directory whose driver and shim are empty libraries: enough for what happens before and after a run."""
+    """A native directory of empty libraries: enough for what happens before and after a run."""
     directory = tmp_path_factory.mktemp("native")
     (directory / "include").symlink_to(ROOT / "interpose" / "include")
     (directory / "driver.def").symlink_to(ROOT / "interpose" / "api" / "driver.def")
-    (directory / "cudart").mkdir()
-    for place, symbol in (("emulator", "tsr_empty_driver"), ("shim", "tsr_empty_shim")):
-        (directory / place).mkdir()
+    libraries = {
+        "emulator/libcuda.so.1": "tsr_empty_driver",
+        "shim/libcuda.so.1": "tsr_empty_shim",
+        "cudart/libcudart.so.12": "tsr_empty_runtime_12",
+        "cudart/libcudart.so.13": "tsr_empty_runtime_13",
+    }
+    for library, symbol in libraries.items():
+        file = directory / library
+        file.parent.mkdir(exist_ok=True)
         source = directory / f"{symbol}.c"
         source.write_text(f"int {symbol} = 1;\n")
-        command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]
-        subprocess.run([*command, directory / place / "libcuda.so.1", source], check=True)
+        command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", f"-Wl,-soname,{file.name}", "-o"]
+        subprocess.run([*command, file, source], check=True)
     return directory

@@ -16,6 +16,7 @@ from ptxtools import native
 if TYPE_CHECKING:
     from controlplane.run.summary import Summary
 
+RUNTIMES = (13, 12)  # loaded before the program: it may name NVIDIA's by a path of its own (RPATH), as PyTorch does
 PROOF_MIB = "8"  # so many that the rate is a real link's, too
 
 
@@ -33,8 +34,8 @@ class Emulation:
 
     def change(self) -> Change:
         driver = native.file("emulator/libcuda.so.1")
-        runtime = native.directory() / "cudart"
-        return Change(driver, (runtime, driver.parent), {"TESSERA_MACHINE": self.file.path})
+        runtimes = tuple(native.file(f"cudart/libcudart.so.{major}") for major in RUNTIMES)
+        return Change(driver, (runtimes[0].parent, driver.parent), {"TESSERA_MACHINE": self.file.path}, runtimes)
 
     def beside(self) -> Change:
         """The same machine once more: what runs there takes no time on this one, and is not counted.

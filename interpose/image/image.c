@@ -9,7 +9,7 @@
 
 #define WRAPPER_MAGIC 0x466243b1u
 
-static _Thread_local char reason_text[256];
+static _Thread_local char reason_text[384];
 
 CUresult tsr_image_copy(struct tsr_span text, uint32_t arch, struct tsr_image *out)
 {
@@ -47,6 +47,9 @@ static void explain(const struct tsr_image_seen *seen, uint32_t device_arch)
         length += tsr_format(reason_text + length, size - length, " and ");
     length += list_archs(reason_text + length, size - length, seen->ptx_count ? "machine code for" : "only machine code for",
                          seen->machine, seen->machine_count);
+    if (seen->machine_count && !seen->ptx_count)
+        tsr_format(reason_text + length, size - length,
+                   "; emulated GPUs execute PTX: build it with PTX, too (nvcc -gencode arch=compute_80,code=compute_80)");
     if (length == before)
         tsr_format(reason_text + length, size - length, "%s", seen->other ? "only link-time code" : "no code at all");
 }

@@ -5,7 +5,7 @@ or `... info`.
 layers: each layer has ROWS rows of weights, of KIB each like what goes through the layers, which are made on the GPU;
 requests go through all layers, over the same two buffers, and their results are kept; the host waits for each of the
 first ones. Prints the sum of each result. captured: the same, and a request is a graph of all layers, over its own
-input and output. serve: the same request, waited for each time, until a line comes in, and
+input and output, half of them joined by programmatic dependencies, as cuBLAS does. serve: the same request, waited for each time, until a line comes in, and
 REQUESTS more; prints "right", or the first error and the next one. fill: prints how many of the layers there was
 memory for. info: prints what memory the GPU says it has.
 """
@@ -23,7 +23,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, elementwise, functions, use_gpu
+from tests.bindings import PROGRAMMATIC, call, elementwise, functions, launch, use_gpu
 
 LAYER = """
     ld.global.u32 %r1, [%in];
@@ -56,11 +56,9 @@ class Program:
         self.stream = call(driver.cuStreamCreate(1))
         self.rows, self.count = rows, kib * 256
 
-    def launch(self, function: Any, pointers: tuple[Any, ...], count: int, number: int) -> None:
+    def launch(self, function: Any, pointers: tuple[Any, ...], count: int, number: int, *attributes: str) -> None:
         kinds = (*(None for _ in pointers), ctypes.c_uint32, ctypes.c_uint32)
-        blocks = -(-count // 256)
-        parameters = ((*pointers, count, number), kinds)
-        call(driver.cuLaunchKernel(function, blocks, 1, 1, 256, 1, 1, 0, self.stream, parameters, 0))
+        launch(function, -(-count // 256), 256, self.stream, ((*pointers, count, number), kinds), *attributes)
 
     def buffer(self, count: int, first: int) -> Any:
         buffer = call(driver.cuMemAlloc(count * 4))
@@ -100,7 +98,7 @@ def captured(count: int, waited: int, unwaited: int, rows: int, kib: int) -> Non
     call(driver.cuStreamBeginCapture(program.stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
     for number, weight in enumerate(weights):
         to, source = between[1 + number % 2], between[0 if number == 0 else 1 + (number - 1) % 2]
-        program.launch(program.layer, (to, source, weight), program.count, rows)
+        program.launch(program.layer, (to, source, weight), program.count, rows, *[PROGRAMMATIC] * (number % 2))
     graph = call(driver.cuGraphInstantiate(call(driver.cuStreamEndCapture(program.stream)), 0))
     for request in range(requests):
         call(driver.cuMemcpyDtoDAsync(between[0], given[request], program.count * 4, program.stream))

@@ -24,7 +24,16 @@ from controlplane.policy.reasons import WORDS
 from ptxtools.native import records
 from tests.command import TESSERA_RUN
 
+CORPUS = Path(__file__).parents[1] / "corpus"
 ALL = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
+LOAD = """
+import ctypes, pathlib, sys
+driver, context, module = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+image = pathlib.Path(sys.argv[1]).read_bytes()
+assert not driver.cuInit(0) and not driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+assert not driver.cuCtxSetCurrent(context)
+sys.exit(driver.cuModuleLoadData(ctypes.byref(module), image))
+"""
 FILES = {
     "p.yaml": ALL,
     "gpu7.yaml": ALL.replace("[1]", "[7]").replace("device: 1", "device: 7"),
@@ -38,6 +47,7 @@ FILES = {
     "nothing.yaml": ALL.replace('"*"', '"trun"'),
     "notes.txt": "not a trace\n",
     "app.py": "print('hello')\n",
+    "load.py": LOAD,
 }
 PROGRAM = [sys.executable, branches.__file__, "1"]
 
@@ -163,6 +173,12 @@ RUNS = {
     ),
     "the CUDA runtime inside": Mistake(
         ["--emulate", "2", "--", "./static"], "has the CUDA runtime inside itself", "link it with -cudart shared", 0
+    ),
+    "machine code on emulated GPUs": Mistake(
+        ["--emulate", "h200", "--", sys.executable, "load.py", str(CORPUS / "image" / "plain.cubin")],
+        "only machine code for sm_80",
+        "build it with PTX, too",
+        209,
     ),
 }
 

@@ -1,7 +1,6 @@
 """tessera-run around a program: environment, exit codes, signals, report. The driver is empty; programs act for it."""
 
 import json
-import os
 import resource
 import signal
 import subprocess
@@ -114,12 +113,12 @@ def test_programs_that_cannot_start(environment: dict[str, str], tmp_path: Path)
     assert run(environment, "--emulate", "1", "--", tmp_path / "plain").returncode == 126
 
 
-def test_signals_reach_the_program(environment: dict[str, str], tmp_path: Path) -> None:
-    started = tmp_path / "started"
-    os.mkfifo(started)
-    script = f"trap 'exit 7' TERM; echo > {started}; while :; do sleep 0.05; done"
-    with subprocess.Popen([TESSERA_RUN, "--emulate", "1", "--", "sh", "-c", script], env=environment) as process:
-        started.read_text()
+def test_signals_reach_the_program(environment: dict[str, str]) -> None:
+    script = "trap 'exit 7' TERM; echo started; while :; do sleep 0.05; done"
+    command = [TESSERA_RUN, "--emulate", "1", "--", "sh", "-c", script]
+    with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 7
 
@@ -173,6 +172,43 @@ def test_a_static_runtime_is_named(environment: dict[str, str], tmp_path: Path) 
     done = run(environment, "--emulate", "1", "--", program)
     assert done.returncode == 3
     assert "-cudart shared" in done.stderr
+
+
+RUNTIME_BY_PATH = """
+#include <stdio.h>
+int cudaGetDeviceCount(int *count);
+int main(void)
+{
+    int count = -1;
+    int error = cudaGetDeviceCount(&count);
+    printf("%d %d\\n", error, count);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("major", [12, 13])
+def test_a_runtime_named_by_its_path_is_ours_all_the_same(native_build: Path, tmp_path: Path, major: int) -> None:
+    theirs = tmp_path / f"libcudart.so.{major}"  # in the place of NVIDIA's in a wheel, which asks for NVIDIA's driver
+    versions = tmp_path / "versions"
+    versions.write_text(f"{theirs.name} {{ global: cuda*; local: *; }};")
+    subprocess.run(
+        ["cc", "-shared", f"-Wl,-soname,{theirs.name},--version-script,{versions}", "-x", "c", "-o", theirs, "-"],
+        input="int cudaGetDeviceCount(int *count) { return 35; }",
+        text=True,
+        check=True,
+    )
+    program = tmp_path / "program"
+    ours = native_build / "native" / "cudart" / theirs.name
+    subprocess.run(
+        ["cc", "-o", program, "-x", "c", "-", "-x", "none", ours, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{tmp_path}"],
+        input=RUNTIME_BY_PATH,
+        text=True,
+        check=True,
+    )
+    alone = subprocess.run([program], text=True, capture_output=True, check=True)
+    assert alone.stdout == "35 -1\n"
+    assert run(with_native(native_build / "native"), "--emulate", "2", "--", program).stdout.startswith("0 2\n")
 
 
 @pytest.mark.parametrize(

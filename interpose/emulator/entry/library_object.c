@@ -46,17 +46,25 @@ static const struct text *text_for(const struct tsr_library *library, uint32_t d
     return &library->texts[i];
 }
 
+/* Once: a program that goes on without such code has more of the kind. */
+static void warn_of_machine_code(const char *reason)
+{
+    static bool warned;
+    if (!__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED))
+        tsr_warn("a library cannot be loaded: %s", reason);
+}
+
 /* Fails only when the image is of no use to any device. */
 static CUresult resolve_texts(struct tsr_library *library, const void *image, size_t size, struct tsr_jit_log *log)
 {
     CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    const char *reason = "";
     for (uint32_t device = 0; device < tsr_machine_instance()->device_count; device++) {
         uint32_t arch = arch_of(device), i = 0;
         while (i < library->text_count && library->texts[i].arch != arch)
             i++;
         if (i < library->text_count)
             continue;
-        const char *reason = "";
         struct text *text = &library->texts[library->text_count++];
         text->arch = arch;
         text->result = tsr_image_resolve(image, size, arch, &text->image, &reason);
@@ -69,6 +77,8 @@ static CUresult resolve_texts(struct tsr_library *library, const void *image, si
         if (result != CUDA_SUCCESS)
             result = text->result;
     }
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU)
+        warn_of_machine_code(reason);
     return result;
 }
 
