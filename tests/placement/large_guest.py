@@ -6,8 +6,8 @@ layers: each layer has ROWS rows of weights, of KIB each like what goes through 
 requests go through all layers, over the same two buffers, and their results are kept; the host waits for each of the
 first ones. Prints the sum of each result. captured: the same, and a request is a graph of all layers, over its own
 input and output, half of them joined by programmatic dependencies, as cuBLAS does. serve: the same request, waited
-for each time, until a line comes in, and REQUESTS more; prints "right", or the first error and the next one. fill: prints how many of the layers there was
-memory for. info: prints what memory the GPU says it has.
+for each time, until a line comes in, and REQUESTS more; prints "right", or the first error and the next one. fill:
+prints how many of the layers there was memory for. info: prints what memory the GPU says it has.
 """
 
 import ctypes
