@@ -19,17 +19,18 @@ LEARNING = 6  # runs at most until what a program loads is analysed: on a busy m
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """gpu: what each has that an H200 has not, beside: another GPU, both as YAML; link: one of the catalogue."""
+    """gpu: what each has that its model has not, beside: another GPU, both as YAML; link, model: of the catalogue."""
 
     gpus: int = 2
     gpu: str = ""
     link: str = "nvlink4"
     beside: str = ""
+    model: str = "h200"
 
     def text(self) -> str:
         more = f", {self.gpu}" if self.gpu else ""
         beside = f"  - {self.beside}\n" if self.beside else ""
-        return f"devices:\n  - {{gpu: h200, count: {self.gpus}{more}}}\n{beside}link: {self.link}\n"
+        return f"devices:\n  - {{gpu: {self.model}, count: {self.gpus}{more}}}\n{beside}link: {self.link}\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "lane/functions.h"
+#include "launch/attributes.h"
 #include "launch/captured_calls.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
@@ -63,9 +64,10 @@ static uint32_t read_attributes(CUgraphNode node, CUlaunchAttribute *out)
         value.deviceUpdatableKernelNode.deviceUpdatable)
         return UINT32_MAX;
     for (uint32_t i = 0; i < sizeof sent_attributes / sizeof sent_attributes[0]; i++) {
-        value = (CUlaunchAttributeValue){0};
-        if (tsr_real.cuGraphKernelNodeGetAttribute(node, sent_attributes[i], &value) == CUDA_SUCCESS && !is_zero(&value))
-            out[count++] = (CUlaunchAttribute){.id = sent_attributes[i], .value = value};
+        CUlaunchAttribute read = {.id = sent_attributes[i]};
+        if (tsr_real.cuGraphKernelNodeGetAttribute(node, read.id, &read.value) == CUDA_SUCCESS && !is_zero(&read.value) &&
+            !tsr_attribute_is_left_out(&read, tsr_session()->home))
+            out[count++] = read;
     }
     return count;
 }

@@ -54,6 +54,19 @@ static bool fits_at_once(const struct tsr_launch *launch, uint32_t device)
            (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] <= (uint64_t)blocks * sms(device);
 }
 
+static bool has_clusters(CUdevice device)
+{
+    int has = 0;
+    return tsr_real.cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device) == CUDA_SUCCESS && has;
+}
+
+bool tsr_attribute_is_left_out(const CUlaunchAttribute *attribute, CUdevice device)
+{
+    const CUlaunchAttributeValue *value = &attribute->value;
+    return attribute->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && value->clusterDim.x <= 1 && value->clusterDim.y <= 1 &&
+           value->clusterDim.z <= 1 && !has_clusters(device);
+}
+
 static bool cluster_is_valid(const struct tsr_launch *launch, const CUlaunchAttributeValue *value,
                              CUlaunchAttribute *attributes, uint32_t count)
 {
@@ -83,13 +96,16 @@ enum tsr_reason tsr_attributes_translate(const struct tsr_launch *launch, uint32
         enum fate fate = fate_of(launch->attributes[i].id);
         if (fate == KEEPS_HOME)
             return TSR_REASON_ATTRIBUTE;
-        if (fate == GOES)
+        if (fate == GOES && !tsr_attribute_is_left_out(&launch->attributes[i], tsr_session()->home) &&
+            !tsr_attribute_is_left_out(&launch->attributes[i], tsr_gpu_device(device)))
             out[used++] = launch->attributes[i];
     }
     if (launch->cooperative)
         out[used++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 1}};
     const CUlaunchAttributeValue *cooperative = find(out, used, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
     const CUlaunchAttributeValue *cluster = find(out, used, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    if (cluster && !has_clusters(tsr_gpu_device(device)))
+        return TSR_REASON_ATTRIBUTE;
     if ((cooperative && cooperative->cooperative && !fits_at_once(launch, device)) ||
         (cluster && !cluster_is_valid(launch, cluster, out, used)))
         return TSR_REASON_SHAPE;

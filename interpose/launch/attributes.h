@@ -8,6 +8,7 @@
 
 #include "api/driver.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tessera/records.h>
@@ -15,6 +16,9 @@
 #define TSR_MOST_ATTRIBUTES 16u
 
 struct tsr_launch;
+
+/* Clusters of one block, of which a GPU without clusters need not be told; drivers name them for any node of a graph. */
+bool tsr_attribute_is_left_out(const CUlaunchAttribute *attribute, CUdevice device);
 
 /* out has room for TSR_MOST_ATTRIBUTES. device: the executor's GPU. */
 enum tsr_reason tsr_attributes_translate(const struct tsr_launch *launch, uint32_t device, CUlaunchAttribute *out,

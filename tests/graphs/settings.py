@@ -46,13 +46,14 @@ def run(
     setting: Setting | None = None,
     gpu: str = "",
     disorder: int = 0,
+    model: str = "h200",
 ) -> Ran:
-    """setting: None: without a policy. gpu: what a GPU has other than the catalogue's."""
+    """setting: None: without a policy. gpu: what a GPU has other than the catalogue's of that model."""
     setting = setting or Setting()
     return run_emulated(
         native,
         place,
-        Machine(setting.gpus, gpu),
+        Machine(setting.gpus, gpu, model=model),
         program,
         setting.options,
         policy=with_copies(setting.gpus, setting.rules, setting.order) if setting.rules else "",

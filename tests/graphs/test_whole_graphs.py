@@ -55,12 +55,13 @@ def test_one_thread_that_launches_graphs(what: str, wanted: float, native_build:
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
-def test_two_graphs_of_a_step_run_at_the_same_time(native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["h200", "a100-80gb"])  # the latter has no clusters
+def test_two_graphs_of_a_step_run_at_the_same_time(model: str, native_build: Path, tmp_path: Path) -> None:
     """The second one waits for what was made before the first one, on the same GPU, and not for the first one."""
     native, program = native_build / "native", [REPLAY, "guidance", 24, 200, 64]
-    alone = run(native, tmp_path, program, gpu=STEP_NS)
+    alone = run(native, tmp_path, program, gpu=STEP_NS, model=model)
     for _ in range(2):
-        ran = run(native, tmp_path, program, Setting(options=ALL_GPUS), gpu=STEP_NS)
+        ran = run(native, tmp_path, program, Setting(options=ALL_GPUS), gpu=STEP_NS, model=model)
         assert ran.lines == alone.lines
     assert ran.graphs["1"] > 16
     assert alone.virtual_ns / ran.virtual_ns > 1.7
