@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at-a-time",
         metavar="R",
         type=request_count,
-        help="with --arrivals: how many are served at a time (default: 1)",
+        help="with --arrivals: how many are served at a time (default: the profiled program's threads)",
     )
     parser.add_argument("--count", metavar="N", type=request_count, help="simulate N requests (default: enough)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -11,7 +11,7 @@ from controlplane.machine.emulated import DEFAULT_GPU, MAX_DEVICES, HostTime, Ma
 
 
 def parse_file(root: Value) -> Machine:
-    """The machine of a YAML file ; the README describes its keys."""
+    """The machine of a YAML file; docs/emulation.md describes its keys."""
     known = frozenset({"devices", "link", "links", "host_time", "host_call_ns", "worker_threads"})
     entries = root.mapping(known)
     if "devices" not in entries:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 SHOWN = 3
 NOT_SHARED = "they are given memory that other GPUs cannot use"
 WORDS = {
-    "capture": "they are recorded into CUDA graphs, which run at home",
+    "capture": "they are recorded into CUDA graphs; the graphs themselves may leave",
     "attribute": "they have a launch attribute that other processes cannot be told",
     "parameters": "the layout of their parameters is not known, or they are too many",
     "shape": "the driver would refuse them; the program gets that error",

@@ -54,7 +54,7 @@ def _verify(launches: Launches, every: int) -> Iterator[str]:
 def _checks(checks: CheckReport, analysis: AnalysisReport | None) -> str:
     seen = checks.known + checks.unknown
     if not seen:
-        return "the program launched nothing on the first GPU outside graphs"
+        return "outside graphs the program launched nothing on the home GPU (without a policy: the first that it sees)"
     if not checks.known:
         return f"of {seen} launches none was known when it came; {_how_to_know(analysis)}"
     if checks.checked or checks.untested or checks.skipped:

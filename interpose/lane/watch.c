@@ -58,7 +58,10 @@ static void decide(struct tsr_lane_client *client, const char *how)
     else if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client))
         tsr_warn("executor %u %s; none of its work is lost, and what was to run there runs at home", client->number, how);
     else if (tsr_failover_start(client))
-        tsr_warn("executor %u %s; none of its work is lost, and what it had not taken runs at home", client->number, how);
+        tsr_warn("executor %u %s; none of its work is lost%s", client->number, how,
+                 tsr_session()->policy->memory_place == TSR_POLICY_COPIES
+                     ? " but what it had not taken, if there is any: GPUs have copies of memory"
+                     : ", and what it had not taken runs at home");
     else
         tsr_lane_fail(client, CUDA_ERROR_LAUNCH_FAILED, how);
 }

@@ -1,7 +1,8 @@
 /*
  * Few bytes that the host gives a stream: small copies from its memory, and memsets. Which GPU will read them is not known yet, and none is to wait for
  * another one's work to get them. So the stream's work on each GPU writes them to that GPU's own copy, where it comes after what
- * has used them there (memory/copies.h). Only under data order, and where a policy says where launches run: schedule/automatic.h chooses one GPU.
+ * has used them there (memory/copies.h). Only under data order. Where launches are placed one by one, schedule/automatic.h chooses one GPU, except for what
+ * a library call sets: that is written on all GPUs.
  *
  * What lies in the host's ordinary memory is taken when the call is made, as the driver does. Page-locked memory is read by each GPU when the stream
  * gets there: the program must not change it before it knows that the stream has, and then all GPUs have.

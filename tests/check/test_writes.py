@@ -388,4 +388,4 @@ def test_a_failure_of_the_program_comes_first() -> None:
     options = ["--emulate", "1", "--check-writes", "--", "sh", "-c", "exit 7"]
     done = subprocess.run([TESSERA_RUN, *options], timeout=TIMEOUT_S, text=True, capture_output=True)
     assert done.returncode == 7
-    assert "nothing was checked: the program launched nothing on the first GPU outside graphs" in done.stderr
+    assert "nothing was checked: outside graphs the program launched nothing on the home GPU" in done.stderr

@@ -53,7 +53,7 @@ SHOWN = """\
     1  NVIDIA H200     2,500   71 %    500  50 %     0 B
   kept home although a rule sent them elsewhere: 40 (ranges: 30, capture: 10)
     ranges: it is not known, or not yet, what they touch: run it again, or say memory: {place: follow}
-    capture: they are recorded into CUDA graphs, which run at home
+    capture: they are recorded into CUDA graphs; the graphs themselves may leave
   estimated gain: 1.50 times as early as the program's own GPU alone
   streams that rules gave a GPU: GPU 1: 2
   the rule in line 5 matched no launch; did you mean softmax?

@@ -32,7 +32,7 @@ SERVED = """
       1  NVIDIA H200    40,960   50 %    492  84 %  9.1 GB
     kept home although a rule sent them elsewhere: 240 (ranges: 200, capture: 40)
       ranges: it is not known, or not yet, what they touch: run it again, or say memory: {place: follow}
-      capture: they are recorded into CUDA graphs, which run at home
+      capture: they are recorded into CUDA graphs; the graphs themselves may leave
     estimated gain: 1.82 times as early as the program's own GPU alone
     pulled from other GPUs' copies of memory: 1.3 GB in 310 on GPU 0, 16.9 GB in 655 on GPU 1; waits for
     another stream: 0

@@ -168,7 +168,7 @@ enum tsr_reason { /* why a launch, of a function or a graph, that a rule sent el
                   TSR_REASON_MEMORY_POOL = 22,         /* of a pool that is shared with other processes, or of host memory */
                   TSR_REASON_MEMORY_NOT_SHARED = 23,   /* memory that an executor could not map at the same address */
                   TSR_REASON_GRAPH_NODE =
-                      24, /* of the launch of a graph: one of its nodes is not mirrored: a host function, an event, host memory, ... */
+                      24, /* of the launch of a graph: one of its nodes is not mirrored: a condition, memory that it allocates, a semaphore, ... */
                   TSR_REASON_GRAPH_MEMORY = 25, /* of the launch of a graph: GPUs have no copies of memory */
                   TSR_REASON_MEMORY_FIXED =
                       26 /* memory that is fixed at home: another GPU of the program, or another process, uses it */
