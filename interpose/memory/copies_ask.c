@@ -178,6 +178,7 @@ static bool is_usable_locked(struct tsr_copies *copies, const struct tsr_use *us
     uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
     bool wants = tsr_owners_have_begun() && wants_own_locked(copies, use, inquiry, gpu);
     copies->used_at[gpu] = tsr_copies_uses;
+    inquiry->exposed |= copies->fixed; /* others than GPUs may be given it */
     wants |= copies->spilled.moving;
     if (inquiry->use->lane && (copies->fixed || copies->refused >> gpu & 1))
         refuse(inquiry, copies->fixed ? TSR_REASON_MEMORY_FIXED : TSR_REASON_MEMORY_NOT_SHARED);

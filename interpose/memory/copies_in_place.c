@@ -87,7 +87,7 @@ static bool is_in_place_locked(const struct tsr_copies_use *use, const struct ts
     uint32_t gpu = asker->strand;
     struct tsr_copies *copies;
     struct tsr_cell *cell = tsr_copies_cell_locked(touch, &copies);
-    if (!cell || (use->lane && (copies->fixed || copies->refused >> gpu & 1)) || !(copies->replicas.ready >> gpu & 1) ||
+    if (!cell || copies->fixed || (use->lane && copies->refused >> gpu & 1) || !(copies->replicas.ready >> gpu & 1) ||
         copies->replicas.ready & ~copies->replicas.own)
         return false;
     uint8_t copy = copies->replicas.used_by[gpu];

@@ -70,7 +70,8 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
     while (at > 0 && tsr_proof_extent(proof, at - 1)->page != page)
         at--;
     at = at ? at - 1 : proof->count;
-    if (at == TSR_PROOF_EXTENTS + proof->more_room || tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME) {
+    if (copies->fixed || at == TSR_PROOF_EXTENTS + proof->more_room ||
+        tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME) {
         proof->queue = NULL;
         return;
     }
@@ -145,35 +146,54 @@ static bool takes_part(const struct tsr_inquiry *inquiry)
     return inquiry->result == CUDA_SUCCESS && !inquiry->waits.count && !inquiry->waits.missing && !inquiry->shared_writes;
 }
 
-/* The stream does the same on the lane: there, too, it comes after what has used the bytes. */
-static void add_lane_locked(struct tsr_inquiry *inquiry, struct tsr_lane_client *lane)
+/* The stream does the same on the lane: there, too, it comes after what has used the bytes. False: not there. */
+static bool joins_locked(struct tsr_inquiry *inquiry, struct tsr_copies_use *use, struct tsr_inquiry *there)
 {
-    struct tsr_copies_use use = *inquiry->use;
-    struct tsr_inquiry there;
-    uint32_t rank = tsr_lane_rank(lane);
-    use.lane = lane;
-    if (!tsr_inquiry_begin_locked(&there, &use, inquiry->hold, 0))
-        return;
-    tsr_inquiry_waits_locked(&there);
-    if (!takes_part(&there))
-        return;
-    tie_locked(&there);
-    inquiry->result = there.result;
-    if (there.result != CUDA_SUCCESS)
-        return;
-    tsr_strands_go_on(inquiry->hold->stream, lane);
+    if (!tsr_inquiry_begin_locked(there, use, inquiry->hold, 0))
+        return false;
+    tsr_inquiry_waits_locked(there);
+    if (!takes_part(there))
+        return false;
+    tie_locked(there);
+    inquiry->result = there->result;
+    return there->result == CUDA_SUCCESS;
+}
+
+static void add_lane_locked(struct tsr_inquiry *inquiry, struct tsr_inquiry *there)
+{
+    uint32_t rank = tsr_lane_rank(there->use->lane);
+    tsr_strands_go_on(inquiry->hold->stream, there->use->lane);
     inquiry->broadcast.copies |= (uint16_t)(1u << rank);
-    inquiry->broadcast.tickets[rank] = tsr_ticket_take_locked(&there.waits.asker);
-    note_shared_locked(&there, inquiry->broadcast.tickets[rank]);
+    inquiry->broadcast.tickets[rank] = tsr_ticket_take_locked(&there->waits.asker);
+    note_shared_locked(there, inquiry->broadcast.tickets[rank]);
     if (tsr_owners_have_begun())
-        tsr_inquiry_each_locked(&there, inquiry->broadcast.tickets[rank], note_use_locked);
+        tsr_inquiry_each_locked(there, inquiry->broadcast.tickets[rank], note_use_locked);
     *inquiry->use->lanes |= 1u << (rank - 1);
 }
 
-/* Lanes that the stream uses, and to which it has forked: others come after the work at home when it does. */
-static void add_lanes_locked(struct tsr_inquiry *inquiry)
+/*
+ * Lanes that the stream uses, and to which it has forked: others come after the work at home when it does. All ties come before all tickets: a tie signals what a lane was
+ * given, and the work of these tickets is given to it only when all are taken.
+ */
+static __attribute__((noinline)) void broadcast_locked(struct tsr_inquiry *inquiry, struct tsr_stream *stream,
+                                                       const struct tsr_ticket_queue *queue)
 {
     const struct tsr_session *session = tsr_session();
+    struct tsr_copies_use uses[TSR_STRANDS];
+    struct tsr_inquiry there[TSR_STRANDS];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < session->lane_count && inquiry->result == CUDA_SUCCESS; i++) {
+        uses[count] = *inquiry->use;
+        uses[count].lane = session->lanes[i];
+        if (tsr_order_is_there(stream, session->lanes[i]) && (inquiry->use->on_all || tsr_ticket_strand_is_used(queue, i + 1)))
+            count += joins_locked(inquiry, &uses[count], &there[count]);
+    }
+    for (uint32_t i = 0; i < count && inquiry->result == CUDA_SUCCESS; i++)
+        add_lane_locked(inquiry, &there[i]);
+}
+
+static void add_lanes_locked(struct tsr_inquiry *inquiry)
+{
     struct tsr_stream *stream = inquiry->hold->stream;
     const struct tsr_asker *asker = &inquiry->waits.asker;
     struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
@@ -181,11 +201,8 @@ static void add_lanes_locked(struct tsr_inquiry *inquiry)
         queue->broadcasts++;
     else
         queue->strands[asker->strand].used_at = queue->broadcasts;
-    if (!inquiry->use->lanes || !stream || !tsr_strands_are_apart(stream))
-        return;
-    for (uint32_t i = 0; i < session->lane_count && inquiry->result == CUDA_SUCCESS; i++)
-        if (tsr_order_is_there(stream, session->lanes[i]) && (inquiry->use->on_all || tsr_ticket_strand_is_used(queue, i + 1)))
-            add_lane_locked(inquiry, session->lanes[i]);
+    if (inquiry->use->lanes && stream && tsr_strands_are_apart(stream))
+        broadcast_locked(inquiry, stream, queue);
 }
 
 /* The caller gives the use's strands its work next, even if what the use waits for has made one of them signal meanwhile. */

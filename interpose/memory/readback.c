@@ -3,10 +3,12 @@
 
 #include <pthread.h>
 
+#include "driver/current.h"
 #include "driver/real.h"
 #include "lane/lane_client.h"
 #include "memory/copies.h"
 #include "memory/copies_parts.h"
+#include "memory/directory_cells.h"
 #include "memory/pairs.h"
 #include "memory/replicas.h"
 #include "memory/tickets.h"
@@ -76,6 +78,34 @@ static bool add_writer(uint64_t writer, const struct tsr_asker *home, struct pla
     return true;
 }
 
+/* Whether the bytes are in the copy of the place's strand when that has done what is waited for: pulls may have brought them there. */
+static bool has_arrived(uint64_t arrival, const struct tsr_asker *home, struct place *place)
+{
+    uint32_t strand = tsr_ticket_queue_of(arrival) - home->queue;
+    if (!arrival)
+        return true;
+    if (strand >= tsr_tickets.strands)
+        return !place->strand && tsr_ticket_is_satisfied_locked(home, arrival);
+    uint64_t number = tsr_ticket_number_of_locked(arrival);
+    if (strand == place->strand && number > place->number)
+        place->number = number;
+    return strand == place->strand;
+}
+
+static bool have_arrived_locked(CUdeviceptr from, uint64_t bytes, const struct tsr_asker *home, struct place *place)
+{
+    bool arrived = true;
+    for (uint64_t at = from, next; at < from + bytes && arrived; at = next) {
+        const struct tsr_copies *copies = tsr_copies_at_locked(at);
+        if (!copies)
+            return false;
+        size_t index = tsr_cell_find(&copies->directory, at - copies->address);
+        next = copies->address + tsr_cell_end(&copies->directory, index);
+        arrived = has_arrived(copies->directory.cells.data[index].arrivals[place->strand], home, place);
+    }
+    return arrived;
+}
+
 /* False: they are of several strands' making, or nobody's. */
 static bool find(CUstream stream, CUdeviceptr from, uint64_t bytes, struct place *place)
 {
@@ -90,6 +120,7 @@ static bool find(CUstream stream, CUdeviceptr from, uint64_t bytes, struct place
     bool known = tsr_asker_init_locked(&home, stream, NULL);
     for (uint32_t i = 0; i < survey.part_count && known; i++)
         known = add_writer(survey.parts[i].writer, &home, place);
+    known = known && survey.part_count < TSR_PLACE_PARTS && have_arrived_locked(from, bytes, &home, place);
     pthread_mutex_unlock(&tsr_copies_lock);
     for (uint32_t i = 0; i < survey.part_count && known; i++)
         held += survey.parts[i].holders >> place->strand & 1 ? survey.parts[i].bytes : 0;
@@ -99,9 +130,13 @@ static bool find(CUstream stream, CUdeviceptr from, uint64_t bytes, struct place
 static CUresult wait_at_home(struct tsr_order_hold *hold, CUstream stream, struct tsr_readback *told)
 {
     CUevent event = NULL;
-    CUresult result = tsr_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    bool pushed;
+    CUresult result = tsr_current_push(hold->stream->context, &pushed);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuEventRecord(event, stream);
+    tsr_current_pop(pushed);
     tsr_order_leave(hold);
     if (told->waits)
         told->waits();
@@ -170,10 +205,17 @@ static bool is_expected(CUstream stream)
     return thread.in_a_row >= EXPECTED && stream == thread.stream;
 }
 
+/* Also of the copy: what the stream was given before it may still use its place in the host's memory. */
+static bool nobody_can_tell(CUstream stream)
+{
+    uint64_t now = tsr_order_exposed_now();
+    return now == thread.all_exposed || (stream == thread.waited && now == thread.exposed);
+}
+
 bool tsr_readback(CUstream stream, void *to, CUdeviceptr from, uint64_t bytes, struct tsr_readback *told, CUresult *result)
 {
     if (!bytes || bytes > MOST_BYTES || !tsr_order_by_data || !tsr_copies_matter() || tsr_is_any_capture() ||
-        !is_expected(stream))
+        !is_expected(stream) || !nobody_can_tell(stream))
         return false;
     *result = read_now(stream, to, from, bytes, told);
     if (*result == CUDA_ERROR_NOT_READY)
@@ -202,12 +244,6 @@ void tsr_readback_missed(CUstream stream, uint64_t bytes)
 void tsr_readback_gave(CUstream stream)
 {
     begin_anew(stream, true);
-}
-
-static bool nobody_can_tell(CUstream stream)
-{
-    uint64_t now = tsr_order_exposed_now();
-    return now == thread.all_exposed || (stream == thread.waited && now == thread.exposed);
 }
 
 bool tsr_readback_covers(CUstream stream)

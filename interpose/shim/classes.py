@@ -34,7 +34,7 @@ AT_ONCE = re.compile(
     r"cuMemsetD(8|16|32)Async$|cuMemcpyDtoDAsync_v2$|cuLaunch(|Grid|GridAsync|Kernel|KernelEx|CooperativeKernel)(_ptsz)?$|cuGraphLaunch(_ptsz)?$"
     r"|cu(Ctx|Device|Func|Kernel|Library|Module)Get|cuCtx(Push|Pop|Set)Current|cuDevicePrimaryCtxGetState|cuOccupancy"
     r"|cuDevice(CanAccessPeer|TotalMem|ComputeCapability)|cuPointerGet|cuMemGetAddressRange|cuMemHostGet|cuEventCreate"
-    r"|cuStream(Get(Flags|Priority|Id|Ctx|Device)|IsCapturing)|cuThreadExchangeStreamCaptureMode"
+    r"|cuStream(Get(Flags|Priority|Id|Ctx|Device)|IsCapturing)|cuThreadExchangeStreamCaptureMode|cuTensorMap|cuMemGetInfo"
 )
 # Concern deferred launches of the calling thread alone: nothing that others launched depends on when they are called.
 AFTER_OWN = re.compile(

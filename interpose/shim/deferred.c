@@ -28,6 +28,7 @@
 #include "schedule/automatic.h"
 #include "schedule/plan.h"
 #include "shim/redirect.h"
+#include "shim/skipped_wait.h"
 #include "shim/work_ring.h"
 
 #define MOST_PARAMETERS 256u
@@ -227,18 +228,34 @@ static uint32_t place_of(const struct worker *worker, CUstream stream)
     return place;
 }
 
-static void wait_for_all_others(void)
+/* What a thread that has ended was not told. */
+static void take_error(struct worker *worker, CUresult *result)
+{
+    if (__atomic_load_n(&worker->error, __ATOMIC_RELAXED) != CUDA_SUCCESS &&
+        !__atomic_load_n(&worker->taken, __ATOMIC_ACQUIRE) && *result == CUDA_SUCCESS)
+        *result = __atomic_exchange_n(&worker->error, CUDA_SUCCESS, __ATOMIC_ACQUIRE);
+}
+
+static CUresult wait_for_all_others(void)
 {
     uint32_t count = __atomic_load_n(&worker_count, __ATOMIC_ACQUIRE);
-    for (struct worker *worker = workers; worker < workers + count; worker++)
-        if (worker != own)
-            tsr_work_wait(&worker->ring);
+    CUresult result = CUDA_SUCCESS;
+    for (struct worker *worker = workers; worker < workers + count; worker++) {
+        if (worker == own)
+            continue;
+        tsr_work_wait(&worker->ring);
+        take_error(worker, &result);
+    }
+    return result;
 }
 
 /* Work of other threads that comes before what this one does in the stream. */
-static void wait_for_others(CUstream stream)
+static CUresult wait_for_others(CUstream stream)
 {
     uint32_t count = __atomic_load_n(&worker_count, __ATOMIC_ACQUIRE);
+    const struct tsr_stream *seen = count > 1 || (count && !own) ? tsr_stream_seen(stream, false) : NULL;
+    bool is_free = seen && tsr_stream_is(seen, TSR_STREAM_FREE); /* the legacy stream may be held up in another thread */
+    CUresult result = CUDA_SUCCESS;
     for (struct worker *worker = workers; worker < workers + count; worker++) {
         if (worker == own)
             continue;
@@ -247,25 +264,31 @@ static void wait_for_others(CUstream stream)
                                                                      : &worker->last[place_of(worker, CU_STREAM_LEGACY)].number,
                                           __ATOMIC_ACQUIRE);
         tsr_work_wait_for(&worker->ring, number);
-        tsr_work_wait_for(&worker->ring, legacy);
+        if (!is_free)
+            tsr_work_wait_for(&worker->ring, legacy);
+        take_error(worker, &result);
     }
+    return result;
 }
 
 CUresult tsr_deferred_wait(bool all)
 {
     if (tsr_work_is_mine)
         return CUDA_SUCCESS;
-    if (all)
-        wait_for_all_others();
-    return wait_for_own();
+    CUresult others = all ? wait_for_all_others() : CUDA_SUCCESS, result = wait_for_own();
+    if (result == CUDA_SUCCESS)
+        result = others;
+    return result == CUDA_SUCCESS && all ? tsr_wait_settle_for(NULL) : result;
 }
 
 CUresult tsr_deferred_wait_for_slow(CUstream stream)
 {
     if (tsr_work_is_mine)
         return CUDA_SUCCESS;
-    wait_for_others(stream);
-    return wait_for_own();
+    CUresult others = wait_for_others(stream), result = wait_for_own();
+    if (result == CUDA_SUCCESS)
+        result = others;
+    return result == CUDA_SUCCESS ? tsr_wait_settle_for(stream) : result;
 }
 
 /* It has to be carried out here. */
@@ -320,22 +343,30 @@ static bool has_worker(void)
     own = take_free();
     if (!own)
         own = start_one();
-    if (own)
-        __atomic_store_n(&own->error, CUDA_SUCCESS, __ATOMIC_RELAXED); /* of a thread that ended without asking */
     if (own && pthread_setspecific(thread_ends, own) != 0)
         give_back(own);
     return own;
 }
 
+/* False: an ended thread's work failed, which the next call says: the caller's own. */
+static bool wait_for_others_first(CUstream stream)
+{
+    CUresult result = wait_for_others(stream);
+    if (result != CUDA_SUCCESS)
+        __atomic_store_n(&own->error, result, __ATOMIC_RELAXED);
+    return result == CUDA_SUCCESS;
+}
+
 /* False: it has to be carried out here. */
 static bool defers(CUstream stream)
 {
+    uint32_t deferring = __atomic_load_n(&tsr_deferring, __ATOMIC_RELAXED);
+    if (!(deferring & TSR_DEFERRED) || (deferring & TSR_SKIPPED && tsr_wait_settle_for(stream) != CUDA_SUCCESS))
+        return false;
     if (tsr_work_is_mine || stream == CU_STREAM_PER_THREAD || tsr_is_any_capture() || !has_worker() ||
         __atomic_load_n(&own->error, __ATOMIC_RELAXED) != CUDA_SUCCESS)
         return false;
-    if (__atomic_load_n(&worker_count, __ATOMIC_RELAXED) > 1)
-        wait_for_others(stream);
-    return true;
+    return __atomic_load_n(&worker_count, __ATOMIC_RELAXED) <= 1 || wait_for_others_first(stream);
 }
 
 /* Returns the work's number in the ring. */
@@ -478,6 +509,8 @@ static void wait_for_last_of(const struct tsr_instance *graph)
 bool tsr_deferred_graph_slow(CUgraphExec exec, CUstream named, CUresult *result)
 {
     struct tsr_instance *graph = tsr_instance_find(exec);
+    if (!(__atomic_load_n(&tsr_deferring, __ATOMIC_RELAXED) & TSR_DEFERRED))
+        return do_it_here(named, result);
     bool goes = graph && __atomic_load_n(&graph->taken, __ATOMIC_ACQUIRE) && defers(named);
     if (goes)
         wait_for_last_of(graph);
@@ -501,16 +534,19 @@ void tsr_deferred_note_slow(const struct tsr_launch *launch)
 
 /* ---- the start ---- */
 
+/* Errors are still to be told. */
 static void wait_for_all(void)
 {
-    if (__atomic_load_n(&tsr_deferring, __ATOMIC_ACQUIRE))
-        tsr_deferred_wait(true);
+    uint32_t count = tsr_work_is_mine ? 0 : __atomic_load_n(&worker_count, __ATOMIC_ACQUIRE);
+    for (struct worker *worker = workers; worker < workers + count; worker++)
+        tsr_work_wait(&worker->ring);
 }
 
 /* The rings' memory serves again. */
 static void forget_parent(void)
 {
     tsr_deferring = worker_count = 0;
+    tsr_wait_forget();
     for (uint32_t i = 0; i < MOST_WORKERS; i++)
         workers[i] = (struct worker){.ring.memory = workers[i].ring.memory};
     starting = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -556,6 +592,7 @@ void tsr_deferred_start(const struct tsr_session *session, bool emulated)
     pthread_once(&once, prepare);
     uint32_t have_cpus = tsr_os_cpu_count() / CPUS_PER_WORKER;
     most_workers = tsr_options()->defer == ALWAYS || have_cpus > MOST_WORKERS ? MOST_WORKERS : have_cpus;
-    __atomic_store_n(&tsr_deferring, has_key, __ATOMIC_RELEASE);
+    if (has_key)
+        __atomic_fetch_or(&tsr_deferring, TSR_DEFERRED, __ATOMIC_RELEASE);
     tsr_debug("launches are deferred");
 }

@@ -21,7 +21,9 @@
 struct tsr_launch;
 struct tsr_session;
 
-/* atomic; not 0: work may be deferred, and calls have to wait for it. Read by forward.c. */
+/* atomic; not 0: there is something that calls have to wait for, or may have to. Read by forward.c. */
+#define TSR_DEFERRED 1u /* deferred work */
+#define TSR_SKIPPED 2u  /* what the program takes for done (skipped_wait.h) */
 extern uint32_t tsr_deferring __attribute__((visibility("hidden")));
 
 /* Of a session that is about to be engaged. emulated: on emulated GPUs, whose virtual time would depend on how fast the thread is. */

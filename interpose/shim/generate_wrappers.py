@@ -117,7 +117,9 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
 
 
 def _waits_for_stream(row: Row, prototype: Prototype) -> bool:
-    return stream_of(prototype) is not None and not AFTER_ALL.match(row.symbol)
+    """Copies and memsets without a stream are in the default one."""
+    named = stream_of(prototype) is not None or row.group in ("copy", "memset")
+    return named and not AFTER_ALL.match(row.symbol)
 
 
 def _engaged(row: Row, waits_itself: bool) -> str:
@@ -134,7 +136,7 @@ def _deferring(row: Row, prototype: Prototype) -> list[str]:
         return ["    CUresult deferred;", f"    if ({deferred})", "        return deferred;"]
     if AT_ONCE.match(row.symbol) or not _waits_for_stream(row, prototype):
         return []
-    named = f"tsr_stream_named({stream_of(prototype)}, {'true' if row.base else 'false'})"
+    named = f"tsr_stream_named({stream_of(prototype) or 'NULL'}, {'true' if row.base else 'false'})"
     return [
         f"    CUresult deferred = tsr_deferred_wait_for({named});",
         "    if (deferred != CUDA_SUCCESS)",

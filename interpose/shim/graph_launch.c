@@ -18,6 +18,7 @@
 #include "schedule/automatic.h"
 #include "schedule/decide.h"
 #include "shim/redirect.h"
+#include "shim/skipped_wait.h"
 
 /* What a graph launch asks of memory. */
 static struct tsr_copies_use use_of(struct tsr_launch *launch, const struct tsr_instance *instance,
@@ -380,12 +381,14 @@ static void mark_end_of(struct tsr_instance *instance, void *stream)
 
 void tsr_graph_capture_begins(void)
 {
+    tsr_wait_settle(); /* during a capture nothing can be waited for; an error is the next call's */
     tsr_instances_each(mark_end_of, NULL);
 }
 
 CUresult tsr_graph_destroy_stream(CUstream stream)
 {
     tsr_instances_each(mark_end_of, &stream);
+    tsr_wait_settle();
     return tsr_order_destroy(stream);
 }
 

@@ -1,4 +1,6 @@
 /* What the program's host waits for: under data order not always for all that its stream was given (memory/readback.h). */
+#include "shim/host_waits.h"
+
 #include "driver/engaged.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
@@ -6,6 +8,7 @@
 #include "memory/readback.h"
 #include "order/order.h"
 #include "schedule/automatic.h"
+#include "shim/skipped_wait.h"
 
 static CUresult copy_in_stream(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
@@ -48,23 +51,26 @@ TSR_REDIRECTED(cuMemcpyDtoHAsync_v2)(void *dstHost, CUdeviceptr srcDevice, size_
     return result;
 }
 
-static CUresult wait_for(CUstream stream)
+CUresult tsr_host_wait_for(CUstream stream)
 {
-    uint64_t exposed = tsr_order_exposed_now();
+    uint64_t exposed = tsr_order_exposed_now(), began = tsr_wait_begins();
     CUresult result = tsr_order_join(stream, false);
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuStreamSynchronize(stream);
     if (result == CUDA_SUCCESS)
         result = tsr_order_state();
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         tsr_readback_waited(tsr_stream_named(stream, false), exposed);
+        tsr_wait_made(tsr_stream_named(stream, false), began);
+    }
     return result;
 }
 
 TSR_REDIRECTED(cuStreamSynchronize)(CUstream hStream)
 {
-    if (!tsr_readback_covers(tsr_stream_named(hStream, false)))
-        return wait_for(hStream);
+    CUstream named = tsr_stream_named(hStream, false);
+    if (!tsr_readback_covers(named) || !tsr_wait_skip(named))
+        return tsr_host_wait_for(hStream);
     tsr_automatic_waits_not();
     return tsr_order_state();
 }
@@ -75,7 +81,7 @@ TSR_REDIRECTED(cuStreamQuery)(CUstream hStream)
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuStreamQuery(hStream);
     if (result == CUDA_ERROR_NOT_READY && tsr_readback_is_ahead(tsr_stream_named(hStream, false)))
-        return wait_for(hStream);
+        return tsr_host_wait_for(hStream);
     if ((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) && tsr_order_state() != CUDA_SUCCESS)
         result = tsr_order_state();
     return result;
@@ -86,14 +92,16 @@ static CUresult wait_for_all(bool named, CUcontext context)
 {
     CUcontext current = NULL;
     bool is_other = named && (tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || context != current);
-    uint64_t exposed = tsr_order_exposed_now();
+    uint64_t exposed = tsr_order_exposed_now(), began = tsr_wait_begins();
     CUresult result = tsr_order_join_all();
     if (result == CUDA_SUCCESS)
         result = named ? tsr_real.cuCtxSynchronize_v2(context) : tsr_real.cuCtxSynchronize();
     if (result == CUDA_SUCCESS)
         result = tsr_order_state();
-    if (result == CUDA_SUCCESS && !is_other)
+    if (result == CUDA_SUCCESS && !is_other) {
         tsr_readback_waited(NULL, exposed);
+        tsr_wait_made(NULL, began);
+    }
     return result;
 }
 

@@ -49,6 +49,7 @@ class Program:
         found = functions(TABLE + elementwise("look", ("out", "in"), ("count",), LOOK), step)
         self.function, self.look = found["step"], found["look"]
         self.stream, self.other = call(driver.cuStreamCreate(1)), call(driver.cuStreamCreate(0))
+        self.apart = call(driver.cuStreamCreate(1))
         self.nothing = driver.CUhostFn(ctypes.cast(NOTHING, ctypes.c_void_p).value)
         self.steps, self.count = steps, kib * 256
         self.pinned = int(call(driver.cuMemHostAlloc(4096, 0)))

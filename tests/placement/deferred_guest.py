@@ -4,7 +4,8 @@ quiet: launches alone. mixed: with memsets and copies on the GPU between them, a
 back. forked: as mixed, with a child in the middle that only ends. threads: two threads by turns, a hundred launches at
 a time. graph: as mixed, launches of one graph, which is now and then changed. shared graph: one graph that two threads
 launch by turns, each in its own stream; nothing else orders what they do. refused: as quiet, and the driver refuses
-one: what the wait then says is printed, and what a second wait says.
+one: what the wait then says is printed, and what a second wait says; refused before its end: the same of a thread that
+has ended when the main one waits.
 
 Prints the sum of each result, and on standard error the middle and the longest time of a launch, in milliseconds.
 """
@@ -97,6 +98,20 @@ def end_at_once() -> None:
     os.waitpid(child, 0)
 
 
+def in_a_thread(work: Callable[[], object]) -> None:
+    """One that ends."""
+
+    def whole() -> None:
+        use_gpu()
+        work()
+
+    thread = threading.Thread(target=whole)
+    thread.start()
+    thread.join()
+    while Path(f"/proc/self/task/{thread.native_id}").exists():  # what has to be done at its end is done
+        time.sleep(0.001)
+
+
 def by_turns(launches: int, run: Callable[[int], None], begin_turn: Callable[[], None]) -> None:
     """Two threads, one after the other."""
     first, second = threading.Semaphore(1), threading.Semaphore(0)
@@ -124,7 +139,7 @@ def main() -> None:
     streams = [guest.stream, call(driver.cuStreamCreate(1))]
 
     def run(number: int) -> None:
-        if way not in ("quiet", "refused") and not (way == "shared graph" and number % AT_A_TIME == 0):
+        if way != "quiet" and not way.startswith("refused") and not (way == "shared graph" and number % AT_A_TIME == 0):
             guest.mix(number)
         (guest.launch_graph if "graph" in way else guest.launch)(number)
 
@@ -137,12 +152,14 @@ def main() -> None:
         guest.capture()
     if way in ("threads", "shared graph"):
         by_turns(launches, run, begin_turn)
+    elif way == "refused before its end":
+        in_a_thread(lambda: [run(number) for number in range(launches)])
     else:
         for number in range(launches):
             if way == "forked" and number == launches // 2:
                 end_at_once()
             run(number)
-    if way == "refused":
+    if way.startswith("refused"):
         print(*(driver.cuStreamSynchronize(guest.stream)[0].name for _ in range(2)))
     guest.print()
     print(1e3 * statistics.median(guest.taken), 1e3 * max(guest.taken), file=sys.stderr)

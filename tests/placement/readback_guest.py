@@ -4,7 +4,8 @@ legacy: all in the legacy default stream, and some of it in a stream beside it, 
 
 Each time after work that nobody waits for: a long chain, then a number read back or given, and the wait for the stream.
 The host looks at what it was promised: the number; bytes that were copied to page-locked memory, or written there by a
-launch; an event; the stream's state. Prints all of them.
+launch; an event; the stream's state; what the chain made, by a copy in the default stream, and by a launch in a stream
+that waits for none. Prints all of them.
 """
 
 import ctypes
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy
 from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
@@ -44,7 +46,20 @@ def look(program: Program, number: int, kind: str, gives: bool, buffer: Any, fla
         call(driver.cuEventQuery(event))
     elif kind == "query":
         call(driver.cuStreamQuery(program.stream))
+    elif kind == "fetched":
+        call(driver.cuMemcpyDtoH(fetched := numpy.zeros(FEW, numpy.uint32), buffer, 4 * FEW))
+        answer += int(fetched.sum())
+    elif kind == "apart":
+        apart(program, buffer, pinned)
     return answer
+
+
+def apart(program: Program, buffer: Any, pinned: int) -> None:
+    """In a stream that waits for no other: the host has, before."""
+    usual, program.stream = program.stream, program.apart
+    program.step(driver.CUdeviceptr(pinned), buffer, buffer, FEW)
+    call(driver.cuStreamSynchronize(program.stream))
+    program.stream = usual
 
 
 def beside(program: Program, buffer: Any, pinned: int) -> None:
@@ -56,7 +71,7 @@ def beside(program: Program, buffer: Any, pinned: int) -> None:
 
 def main() -> None:
     program = Program(STEPS, KIB)
-    kinds = ["copied", "read", "written", "read", "event", "query", "read", "read"]
+    kinds = ["copied", "read", "written", "read", "event", "query", "read", "read", "fetched", "read", "apart", "read"]
     if sys.argv[2:] == ["legacy"]:
         program.other, program.stream = call(driver.cuStreamCreate(0)), driver.CUstream(0)
         kinds += ["beside", "read", "read", "beside", "beside"]

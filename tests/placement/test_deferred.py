@@ -46,7 +46,10 @@ def test_nobody_waits_for_the_driver_and_all_is_the_same(
     assert sum((deferred.graphs if graphs else deferred.by_device).values()) == LAUNCHES
 
 
-def test_what_the_driver_refuses_a_later_call_says_once(native_build: Path, tree: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["refused", "refused before its end"])
+def test_what_the_driver_refuses_a_later_call_says_once(
+    way: str, native_build: Path, tree: Path, tmp_path: Path
+) -> None:
     """The last one, so that the wait says it. With such a lead no launch leaves home: all go to the driver."""
     native = native_build / "native"
     mark = tmp_path / "mark"
@@ -57,6 +60,6 @@ def test_what_the_driver_refuses_a_later_call_says_once(native_build: Path, tree
         "TESSERA_FAULT": f"python3:{LAUNCHES // 2}:{CALL}",
         "TESSERA_FAULT_MARK": str(mark),
     }
-    ran = run(native, tmp_path, MACHINE, (GUEST, LAUNCHES // 2, "refused"), ALL_GPUS, variables=fault)
+    ran = run(native, tmp_path, MACHINE, (GUEST, LAUNCHES // 2, way), ALL_GPUS, variables=fault)
     assert mark.read_text().strip() == CALL
     assert ran.lines[0] == "CUDA_ERROR_OUT_OF_MEMORY CUDA_SUCCESS"

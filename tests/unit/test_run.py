@@ -115,7 +115,7 @@ def test_programs_that_cannot_start(environment: dict[str, str], tmp_path: Path)
 
 def test_signals_reach_the_program(environment: dict[str, str]) -> None:
     script = "trap 'exit 7' TERM; echo started; while :; do sleep 0.05; done"
-    command = [TESSERA_RUN, "--emulate", "1", "--", "sh", "-c", script]
+    command = [str(TESSERA_RUN), "--emulate", "1", "--", "sh", "-c", script]
     with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"

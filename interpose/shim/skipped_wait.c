@@ -1,0 +1,103 @@
+/* See skipped_wait.h. */
+#include "shim/skipped_wait.h"
+
+#include <pthread.h>
+
+#include "driver/current.h"
+#include "driver/real.h"
+#include "schedule/automatic.h"
+#include "shim/deferred.h"
+#include "shim/host_waits.h"
+
+/* Changed with the lock; `stream` and `skips` are also read without it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    CUstream stream; /* NULL: none */
+    CUcontext context;
+    uint64_t skips; /* so far, of all streams */
+} skipped;
+
+static CUstream now(void)
+{
+    return __atomic_load_n(&skipped.stream, __ATOMIC_ACQUIRE);
+}
+
+static CUcontext current(void)
+{
+    CUcontext context = NULL;
+    return tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
+bool tsr_wait_skip(CUstream stream)
+{
+    CUcontext context = current();
+    pthread_mutex_lock(&lock);
+    bool skips = context && (!skipped.stream || (skipped.stream == stream && skipped.context == context));
+    if (skips) {
+        skipped.context = context;
+        __atomic_store_n(&skipped.skips, skipped.skips + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&skipped.stream, stream, __ATOMIC_RELEASE);
+        __atomic_fetch_or(&tsr_deferring, TSR_SKIPPED, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+    return skips;
+}
+
+uint64_t tsr_wait_begins(void)
+{
+    return __atomic_load_n(&skipped.skips, __ATOMIC_ACQUIRE);
+}
+
+/* What was skipped since the wait began is still owed. */
+void tsr_wait_made(CUstream stream, uint64_t began)
+{
+    if (!now())
+        return;
+    CUcontext context = current();
+    pthread_mutex_lock(&lock);
+    if (skipped.skips == began && context == skipped.context && (!stream || stream == skipped.stream))
+        tsr_wait_forget();
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_wait_forget(void)
+{
+    __atomic_store_n(&skipped.stream, NULL, __ATOMIC_RELEASE);
+    __atomic_fetch_and(&tsr_deferring, ~TSR_SKIPPED, __ATOMIC_RELEASE);
+}
+
+/* A context that is gone has no work. */
+CUresult tsr_wait_settle(void)
+{
+    pthread_mutex_lock(&lock);
+    CUstream stream = skipped.stream;
+    CUcontext context = skipped.context;
+    uint64_t began = skipped.skips;
+    pthread_mutex_unlock(&lock);
+    bool pushed;
+    if (!stream)
+        return CUDA_SUCCESS;
+    CUresult result = CUDA_SUCCESS;
+    if (tsr_current_push(context, &pushed) == CUDA_SUCCESS) {
+        tsr_automatic_wait_begins();
+        result = tsr_deferred_wait_for(stream);
+        if (result == CUDA_SUCCESS)
+            result = tsr_host_wait_for(stream);
+        tsr_automatic_waited(stream);
+        tsr_current_pop(pushed);
+    }
+    pthread_mutex_lock(&lock);
+    if (skipped.skips == began)
+        tsr_wait_forget();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+CUresult tsr_wait_settle_for(CUstream stream)
+{
+    CUstream owed = now();
+    bool ordered = stream == owed || (!stream && owed == CU_STREAM_LEGACY);
+    if (!owed || (ordered && current() == skipped.context))
+        return CUDA_SUCCESS;
+    return tsr_wait_settle();
+}
