@@ -9,7 +9,7 @@
 #include "shim/deferred.h"
 #include "shim/host_waits.h"
 
-/* Changed with the lock; `stream` and `skips` are also read without it. */
+/* Changed with the lock, and also read without it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     CUstream stream; /* NULL: none */
@@ -34,7 +34,7 @@ bool tsr_wait_skip(CUstream stream)
     pthread_mutex_lock(&lock);
     bool skips = context && (!skipped.stream || (skipped.stream == stream && skipped.context == context));
     if (skips) {
-        skipped.context = context;
+        __atomic_store_n(&skipped.context, context, __ATOMIC_RELEASE);
         __atomic_store_n(&skipped.skips, skipped.skips + 1, __ATOMIC_RELEASE);
         __atomic_store_n(&skipped.stream, stream, __ATOMIC_RELEASE);
         __atomic_fetch_or(&tsr_deferring, TSR_SKIPPED, __ATOMIC_RELEASE);
@@ -48,6 +48,18 @@ uint64_t tsr_wait_begins(void)
     return __atomic_load_n(&skipped.skips, __ATOMIC_ACQUIRE);
 }
 
+static void forget_locked(void)
+{
+    __atomic_store_n(&skipped.stream, NULL, __ATOMIC_RELEASE);
+    __atomic_fetch_and(&tsr_deferring, ~TSR_SKIPPED, __ATOMIC_RELEASE);
+}
+
+void tsr_wait_forget(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    forget_locked();
+}
+
 /* What was skipped since the wait began is still owed. */
 void tsr_wait_made(CUstream stream, uint64_t began)
 {
@@ -56,14 +68,8 @@ void tsr_wait_made(CUstream stream, uint64_t began)
     CUcontext context = current();
     pthread_mutex_lock(&lock);
     if (skipped.skips == began && context == skipped.context && (!stream || stream == skipped.stream))
-        tsr_wait_forget();
+        forget_locked();
     pthread_mutex_unlock(&lock);
-}
-
-void tsr_wait_forget(void)
-{
-    __atomic_store_n(&skipped.stream, NULL, __ATOMIC_RELEASE);
-    __atomic_fetch_and(&tsr_deferring, ~TSR_SKIPPED, __ATOMIC_RELEASE);
 }
 
 /* A context that is gone has no work. */
@@ -88,7 +94,7 @@ CUresult tsr_wait_settle(void)
     }
     pthread_mutex_lock(&lock);
     if (skipped.skips == began)
-        tsr_wait_forget();
+        forget_locked();
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -97,7 +103,7 @@ CUresult tsr_wait_settle_for(CUstream stream)
 {
     CUstream owed = now();
     bool ordered = stream == owed || (!stream && owed == CU_STREAM_LEGACY);
-    if (!owed || (ordered && current() == skipped.context))
+    if (!owed || (ordered && current() == __atomic_load_n(&skipped.context, __ATOMIC_ACQUIRE)))
         return CUDA_SUCCESS;
     return tsr_wait_settle();
 }
