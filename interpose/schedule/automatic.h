@@ -100,8 +100,8 @@ void tsr_automatic_ends(CUstream stream);
 /* Around a call in which the host waits for all that is in the stream; NULL: for all there is. */
 void tsr_automatic_wait_begins(void);
 void tsr_automatic_waited(CUstream stream);
-/* It was one piece of work. */
-void tsr_automatic_waited_for(uint64_t ticket);
+/* It was one piece of work, in that stream. */
+void tsr_automatic_waited_for(CUstream stream, uint64_t ticket);
 /* It was for an event. */
 void tsr_automatic_waited_event(CUevent event);
 /* It does not wait after all. */

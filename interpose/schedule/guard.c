@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#define MOST_CREDIT_NS 50e6
 #define MOST_EXCUSES 16u /* so a program that makes something all the time does not lose much */
 
 void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options)
@@ -18,11 +19,12 @@ static void begin_window(struct tsr_guard *guard, const struct tsr_guard_clocks 
     guard->began = *now;
 }
 
-static void begin_rest(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
+static void begin_rest(struct tsr_guard *guard, const struct tsr_guard_clocks *now, double rest_ns)
 {
     guard->rests = true;
     guard->began = *now;
-    guard->until_ns = now->single_ns + guard->rest_ns;
+    guard->until_ns = now->single_ns + rest_ns;
+    guard->credit_ns = 0;
 }
 
 static void lengthen_rests(struct tsr_guard *guard)
@@ -60,12 +62,17 @@ static void go_on_resting(struct tsr_guard *guard, const struct tsr_guard_clocks
     if (gains(guard, now->single_ns - guard->began.single_ns, now->promised_ns - guard->began.promised_ns))
         begin_window(guard, now);
     else
-        begin_rest(guard, now);
+        begin_rest(guard, now, guard->rest_ns);
 }
 
 bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
 {
     const struct tsr_guard_options *options = &guard->options;
+    if (!guard->started) { /* clocks do not begin at 0 */
+        begin_window(guard, now);
+        guard->waited = *now;
+        guard->started = true;
+    }
     if (guard->rests) {
         go_on_resting(guard, now);
         guard->rested += guard->rests;
@@ -73,7 +80,7 @@ bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
     }
     double passed_ns = now->single_ns - guard->began.single_ns, advanced_ns = now->end_ns - guard->began.end_ns;
     bool ends = passed_ns >= options->window_ns;
-    if (!ends && advanced_ns - passed_ns <= options->budget_ns)
+    if (!ends && advanced_ns - passed_ns <= options->budget_ns + guard->credit_ns)
         return false;
     bool won = ends && gains(guard, passed_ns, advanced_ns);
     guard->windows++;
@@ -82,8 +89,9 @@ bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
         begin_window(guard, now);
         guard->rest_ns = options->rest_ns;
         guard->excuses = 0;
+        guard->credit_ns = passed_ns - advanced_ns < MOST_CREDIT_NS ? passed_ns - advanced_ns : MOST_CREDIT_NS;
     } else {
-        begin_rest(guard, now);
+        begin_rest(guard, now, guard->excused ? options->rest_ns : guard->rest_ns);
         if (!guard->excused)
             lengthen_rests(guard);
         guard->excuses += guard->excused;

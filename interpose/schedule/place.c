@@ -413,16 +413,38 @@ void tsr_place_idle(struct tsr_place *place, double at_ns)
             shift_clock(place, gpu, at_ns - free_ns[gpu], at_ns);
 }
 
-void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)
+uint32_t tsr_place_gpu(const struct tsr_place *place, uint64_t ticket)
 {
-    const struct tsr_place_known *known = find(place, ticket);
-    if (!known)
-        return;
+    const struct tsr_place_known *known = find((struct tsr_place *)place, ticket);
+    return known ? known->gpu[TSR_PLACE_ACTUAL] : UINT32_MAX;
+}
+
+/* In other timelines the host goes on at another time. */
+static void host_waited(struct tsr_place *place, const struct tsr_place_known *known, double began_ns, double ended_ns)
+{
     for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
         struct tsr_place_timeline *timeline = &place->timelines[strategy];
         timeline->behind_ns = tsr_later(began_ns + timeline->behind_ns, known->finish_ns[strategy]) - ended_ns;
     }
     place->single_behind_ns = tsr_later(began_ns + place->single_behind_ns, known->single_ns) - ended_ns;
+}
+
+void tsr_place_waited_beside(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)
+{
+    const struct tsr_place_known *known = find(place, ticket);
+    if (!known)
+        return;
+    host_waited(place, known, began_ns, ended_ns);
+    place->given_ns = place->given_busy_ns = 0;
+    place->given_away = false;
+}
+
+void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)
+{
+    const struct tsr_place_known *known = find(place, ticket);
+    if (!known)
+        return;
+    host_waited(place, known, began_ns, ended_ns);
     if (ended_ns - began_ns < HELD_UP_NS && expected_ns(place, known) <= ended_ns)
         return;
     learn_from_wait(place, known, ended_ns);

@@ -5,7 +5,10 @@
 
 struct tsr_point_stream *tsr_stream_points_at(struct tsr_points *points, CUstream handle)
 {
-    struct tsr_point_stream *stream = &points->streams[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) % TSR_POINT_STREAMS];
+    uint32_t place = ((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) % TSR_POINT_STREAMS;
+    struct tsr_point_stream *stream = &points->streams[place];
+    if (!stream->handle && handle && points->used_count < TSR_POINT_STREAMS)
+        points->used[points->used_count++] = (uint8_t)place;
     if (stream->handle != handle)
         *stream = (struct tsr_point_stream){.handle = handle};
     return stream;
@@ -64,6 +67,17 @@ struct tsr_point tsr_stream_points_of(struct tsr_points *points, CUstream handle
         if (points->streams[i].related)
             extend(&point, &points->streams[i].given);
     return point;
+}
+
+uint32_t tsr_stream_points_busy(const struct tsr_points *points, CUstream but, double at_ns,
+                                bool (*on_gpu)(const void *context, uint64_t ticket), const void *context)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < points->used_count; i++) {
+        const struct tsr_point_stream *stream = &points->streams[points->used[i]];
+        count += stream->handle != but && stream->given.ns[TSR_PLACE_ACTUAL] > at_ns && on_gpu(context, stream->given.latest);
+    }
+    return count;
 }
 
 void tsr_stream_points_done(struct tsr_points *points, CUstream handle)

@@ -38,6 +38,8 @@ struct tsr_point_event {
 
 struct tsr_points {
     struct tsr_point_stream streams[TSR_POINT_STREAMS], all;
+    uint8_t used[TSR_POINT_STREAMS]; /* the places that have been taken */
+    uint32_t used_count;
     struct tsr_point_event events[TSR_POINT_EVENTS];
 };
 
@@ -52,6 +54,9 @@ void tsr_stream_points_give(struct tsr_points *points, CUstream handle, uint64_t
 
 /* All that the stream was given, and those for which it waits; NULL: all there is. */
 struct tsr_point tsr_stream_points_of(struct tsr_points *points, CUstream handle);
+/* How many streams but this one (NULL: of all) have work that is not done by then, as is expected. on_gpu: asks whether the ticket's launch went to the GPU. */
+uint32_t tsr_stream_points_busy(const struct tsr_points *points, CUstream but, double at_ns,
+                                bool (*on_gpu)(const void *context, uint64_t ticket), const void *context);
 /* It is done. */
 void tsr_stream_points_done(struct tsr_points *points, CUstream handle);
 

@@ -37,7 +37,7 @@ TSR_REDIRECTED(cuMemcpyDtoHAsync_v2)(void *dstHost, CUdeviceptr srcDevice, size_
     CUstream named = tsr_stream_named(hStream, false);
     CUresult result;
     if (tsr_readback(named, dstHost, srcDevice, ByteCount, &readback, &result)) {
-        tsr_automatic_waited_for(readback.ticket);
+        tsr_automatic_waited_for(named, readback.ticket);
         return result == CUDA_SUCCESS ? tsr_order_state() : result;
     }
     bool waits = tsr_automatic_is_on && !is_page_locked(dstHost);

@@ -562,6 +562,33 @@ TEST(a_host_that_is_not_held_up_tells_nothing_of_times)
     CHECK(tsr_place_end(&place) == MS);
 }
 
+/* One stream has 40 launches at home, and after them another one a short one, which is done long before: the GPU takes its turn at it. */
+static void give_two_streams(void)
+{
+    start(2, NVLINK);
+    for (uint64_t ticket = 1; ticket <= 41; ticket++) {
+        double ns = ticket <= 40 ? MS : 0.1 * MS;
+        struct tsr_place_launch launch = {.ns = {ns, ns}, .allowed = 1u};
+        struct tsr_place_choice choice;
+        tsr_place_choose(&place, &launch, &choice);
+        tsr_place_take(&place, &launch, &choice, 0, ticket);
+    }
+}
+
+TEST(a_wait_beside_other_streams_tells_nothing_of_their_work)
+{
+    give_two_streams();
+    CHECK_EQ(tsr_place_gpu(&place, 41), 0);
+    CHECK_EQ(tsr_place_gpu(&place, 42), UINT32_MAX);
+    tsr_place_waited_beside(&place, 41, 0, 2 * MS);
+    CHECK(place.pace == 1);
+    CHECK(tsr_place_end(&place) > 40 * MS);
+    give_two_streams();
+    tsr_place_waited(&place, 41, 0, 2 * MS); /* as if it were the only stream */
+    CHECK(place.pace < 1);
+    CHECK(tsr_place_end(&place) < 3 * MS);
+}
+
 TEST(a_full_queue_at_home_holds_up_only_who_fills_it)
 {
     start(2, NVLINK);
@@ -750,6 +777,43 @@ TEST(who_wins_is_left_alone)
     for (double ns = 0; ns < 1000 * MS; ns += MS)
         CHECK(!stays(ns, 0.9 * ns, 0.9 * ns));
     CHECK(guard.won == guard.windows && guard.windows >= 45);
+}
+
+TEST(clocks_may_begin_anywhere)
+{
+    start_guard();
+    CHECK(!stays(1e15, 1e15, 1e15));
+    CHECK_EQ(guard.windows, 0);
+    CHECK(!stays(1e15 + 19 * MS, 1e15 + 15 * MS, 1e15));
+    CHECK(!stays(1e15 + 21 * MS, 1e15 + 15 * MS, 1e15));
+    CHECK_EQ(guard.won, 1);
+}
+
+TEST(what_a_window_has_won_the_next_one_may_lose)
+{
+    start_guard();
+    stays(0, 0, 0);
+    CHECK(!stays(20 * MS, 10 * MS, 10 * MS)); /* 10 ms are won */
+    CHECK(!stays(21 * MS, 20 * MS, 11 * MS)); /* 9 ms later than one GPU, where 1 may be */
+    CHECK(!stays(41 * MS, 30 * MS, 20 * MS));
+    CHECK_EQ(guard.won, 2);
+    stays(42 * MS, 42.5 * MS, 21 * MS);
+    CHECK(stays(43 * MS, 60 * MS, 22 * MS)); /* that is more */
+    CHECK(!stays(63 * MS, 80 * MS, 30 * MS));
+    CHECK(stays(64 * MS, 83 * MS, 31 * MS)); /* and after a loss there is no more to lose */
+}
+
+TEST(an_excused_window_is_followed_by_a_short_rest)
+{
+    start_guard();
+    for (double ns = 0; ns < 500 * MS; ns += MS)
+        stays(ns, ns, 0.5 * ns);
+    CHECK(guard.rest_ns > 100 * MS);
+    double ns = guard.until_ns;
+    CHECK(!stays(ns, ns, 0.5 * ns));
+    tsr_guard_excuse(&guard);
+    CHECK(stays(ns + 20 * MS, ns + 20 * MS, 0.5 * ns));
+    CHECK(!stays(ns + 41 * MS, ns + 41 * MS, 0.4 * ns));
 }
 
 TEST(who_wins_nothing_rests_longer_each_time)

@@ -203,7 +203,8 @@ struct tsr_guard {
     struct tsr_guard_clocks began;  /* the window, or the rest */
     struct tsr_guard_clocks waited; /* when the host had waited last */
     double until_ns, rest_ns;
-    bool rests, excused;
+    double credit_ns; /* what the window before has gained, which this one may lose again */
+    bool started, rests, excused;
     uint32_t excuses;              /* since a window was won */
     uint64_t windows, won, rested; /* rested: launches */
 };
@@ -232,6 +233,10 @@ TSR_PLACE_API void tsr_place_idle(struct tsr_place *place, double at_ns);
 TSR_PLACE_API void tsr_place_unseen(struct tsr_place *place, uint32_t gpu);
 /* The host began to wait for a launch, and went on. If it was not held up, that shows only that the launch ended no later. */
 TSR_PLACE_API void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
+/* The same, and other streams had work there when it began to: GPUs take turns at that, so nothing is learnt of how long work takes, nor of when the rest is done. */
+TSR_PLACE_API void tsr_place_waited_beside(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
+/* Where a launch went; UINT32_MAX: it is not remembered. */
+TSR_PLACE_API uint32_t tsr_place_gpu(const struct tsr_place *place, uint64_t ticket);
 /*
  * Giving the home GPU a launch held the host up: its queue was full. In a timeline in which it has less to do there, the host is not, or less.
  */
