@@ -8,6 +8,7 @@
 #include "driver/real.h"
 #include "record/recorder.h"
 #include "record/timing.h"
+#include "shim/skipped_wait.h"
 
 static void forget_context(CUcontext context)
 {
@@ -32,6 +33,7 @@ static void forget_if_inactive(CUdevice device)
     TSR_ENGAGED(symbol)(type name)                                                                                             \
     {                                                                                                                          \
         bool recording = tsr_has_role(TSR_DEFINING);                                                                                   \
+        tsr_wait_settle();                                                                                                     \
         CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \

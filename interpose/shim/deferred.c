@@ -249,12 +249,17 @@ static CUresult wait_for_all_others(void)
     return result;
 }
 
+/* It waits for no legacy stream, which may be held up in another thread. */
+static bool is_free(CUstream stream)
+{
+    const struct tsr_stream *seen = tsr_stream_seen(stream, false);
+    return seen && tsr_stream_is(seen, TSR_STREAM_FREE);
+}
+
 /* Work of other threads that comes before what this one does in the stream. */
 static CUresult wait_for_others(CUstream stream)
 {
     uint32_t count = __atomic_load_n(&worker_count, __ATOMIC_ACQUIRE);
-    const struct tsr_stream *seen = count > 1 || (count && !own) ? tsr_stream_seen(stream, false) : NULL;
-    bool is_free = seen && tsr_stream_is(seen, TSR_STREAM_FREE); /* the legacy stream may be held up in another thread */
     CUresult result = CUDA_SUCCESS;
     for (struct worker *worker = workers; worker < workers + count; worker++) {
         if (worker == own)
@@ -264,7 +269,7 @@ static CUresult wait_for_others(CUstream stream)
                                                                      : &worker->last[place_of(worker, CU_STREAM_LEGACY)].number,
                                           __ATOMIC_ACQUIRE);
         tsr_work_wait_for(&worker->ring, number);
-        if (!is_free)
+        if (!tsr_work_is_done(&worker->ring, legacy) && !is_free(stream))
             tsr_work_wait_for(&worker->ring, legacy);
         take_error(worker, &result);
     }

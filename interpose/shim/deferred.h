@@ -21,9 +21,10 @@
 struct tsr_launch;
 struct tsr_session;
 
-/* atomic; not 0: there is something that calls have to wait for, or may have to. Read by forward.c. */
-#define TSR_DEFERRED 1u /* deferred work */
-#define TSR_SKIPPED 2u  /* what the program takes for done (skipped_wait.h) */
+/* Bits of tsr_deferring: work may be deferred; the program takes something for done that may not be (skipped_wait.h). */
+#define TSR_DEFERRED 1u
+#define TSR_SKIPPED 2u
+/* atomic; not 0: calls may have something to wait for. Read by forward.c. */
 extern uint32_t tsr_deferring __attribute__((visibility("hidden")));
 
 /* Of a session that is about to be engaged. emulated: on emulated GPUs, whose virtual time would depend on how fast the thread is. */
@@ -31,7 +32,8 @@ void tsr_deferred_start(const struct tsr_session *session, bool emulated);
 
 /*
  * Before a call that deferred work concerns: until that has been given to GPUs. all: concerned are all threads; else only the one whose work it is.
- * wait_for: a call with a stream. Errors: the first of the thread's deferred work, if it was not told of it.
+ * wait_for: a call with a stream. Errors: the first of the thread's deferred work, if it was not told of it, or of that of a thread that has ended; and those of what was
+ * skipped.
  */
 CUresult tsr_deferred_wait(bool all) __attribute__((visibility("hidden")));
 CUresult tsr_deferred_wait_for_slow(CUstream stream);
@@ -42,6 +44,7 @@ bool tsr_deferred_set_slow(enum tsr_row row, CUdeviceptr to, uint32_t value, uin
 bool tsr_deferred_copy_slow(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, CUresult *result);
 bool tsr_deferred_graph_slow(CUgraphExec exec, CUstream named, CUresult *result);
 
+/* Whether calls may have something to wait for. */
 static inline bool tsr_deferred_is_on(void)
 {
     return __builtin_expect(__atomic_load_n(&tsr_deferring, __ATOMIC_RELAXED) != 0, 0);

@@ -5,6 +5,7 @@
 
 #include "driver/current.h"
 #include "driver/real.h"
+#include "object/capture.h"
 #include "schedule/automatic.h"
 #include "shim/deferred.h"
 #include "shim/host_waits.h"
@@ -30,7 +31,7 @@ static CUcontext current(void)
 
 bool tsr_wait_skip(CUstream stream)
 {
-    CUcontext context = current();
+    CUcontext context = tsr_is_any_capture() ? NULL : current(); /* during a capture it could not be made up for */
     pthread_mutex_lock(&lock);
     bool skips = context && (!skipped.stream || (skipped.stream == stream && skipped.context == context));
     if (skips) {

@@ -1,8 +1,9 @@
 """Random programs of few buffers and streams that hardly ever wait: `order_guest.py FIRST COUNT OPS [FEATURE,...]`.
 
 Launches read and write parts of buffers, one straight after the other, in a few streams; whatever two streams share,
-they order by events, by what CUDA orders anyway, or by a word in memory. Prints, for each of COUNT programs from seed
-FIRST on, a digest of all bytes at its end. FEATURE: what programs may do besides launching; all if none is named.
+they order by events, by what CUDA orders anyway, by a word in memory, or by a wait of the host. Prints, for each of
+COUNT programs from seed FIRST on, a digest of all bytes at its end. FEATURE: what programs may do besides launching;
+all if none is named.
 """
 
 import ctypes
@@ -147,6 +148,12 @@ class Program:
         call(driver.cuStreamWaitEvent(streams[later], event, 0))
         call(driver.cuEventDestroy(event))
 
+    def _waited(self, stream: int) -> None:
+        """The host has, so whatever it gives to other streams comes after the stream's work."""
+        if self._draw.random() < 0.5:
+            for streams in self._used:
+                streams.discard(stream)
+
     def _part(self) -> tuple[int, int]:
         """First word and words: mostly all, or halves."""
         if self._draw.random() < 0.5:
@@ -225,6 +232,7 @@ class Program:
             values[:] = 0  # the driver has its own by now
             if self._draw.random() < 0.3:
                 call(driver.cuStreamSynchronize(self._machine.streams[stream]))
+                self._waited(stream)
             return
         call(
             driver.cuMemcpyDtoHAsync(
@@ -233,6 +241,7 @@ class Program:
         )
         call(driver.cuStreamSynchronize(self._machine.streams[stream]))
         self._digest.update(values.tobytes())
+        self._waited(stream)
 
     def chase(self, stream: int) -> None:
         """A kernel that follows a pointer in memory: nobody knows what it touches."""
@@ -292,6 +301,7 @@ class Program:
             call(driver.cuCtxSynchronize())
         else:
             call(driver.cuStreamSynchronize(self._machine.streams[stream]))
+            self._waited(stream)
         for slot, event in enumerate(self._slots):
             if event and (every or self._slot_streams[slot] == stream):
                 call(driver.cuEventQuery(event))
@@ -314,6 +324,7 @@ class Program:
         if self._pinned and self._used[-1] == {stream}:
             self._used[-1] = set()
             self._digest.update(ctypes.string_at(self._pinned, 4 * WORDS))
+        self._waited(stream)
 
     def values(self, stream: int) -> None:
         """Only between streams."""
