@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import select
 import signal
 import sys
-import threading
 import time
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -69,20 +70,23 @@ def _watch(every_s: float) -> None:
     from controlplane.live.runs import Run, runs
     from controlplane.live.view import of_all
 
-    ended = threading.Event()
-    # not an exception, which could come where nobody passes it on
-    before_us = signal.signal(signal.SIGINT, lambda *_: ended.set())
+    ended, end = os.pipe()
+    # not an exception, which could come where nobody passes it on; nor an Event, whose lock may be held where it comes
+    before_us = signal.signal(signal.SIGINT, lambda *_: os.write(end, b"."))
     try:
         with Live(console=terminal_of(sys.stdout), screen=True, auto_refresh=False) as screen:
             before_at, before = time.monotonic(), dict[int, Run]()
-            while not ended.is_set():
+            while True:
                 at, now = time.monotonic(), runs()
                 shown = [_title(), "", *of_all(now, before, at - before_at)]
                 screen.update(block(shown), refresh=True)
-                ended.wait(every_s)
+                if select.select([ended], [], [], every_s)[0]:
+                    break
                 before_at, before = at, {each.pid: each for each in now}
     finally:
         signal.signal(signal.SIGINT, before_us)
+        os.close(ended)
+        os.close(end)
 
 
 def _title() -> str:
