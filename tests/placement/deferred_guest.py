@@ -98,14 +98,15 @@ def end_at_once() -> None:
     os.waitpid(child, 0)
 
 
-def in_a_thread(work: Callable[[], object]) -> None:
+def in_a_thread(run: Callable[[int], None], launches: int) -> None:
     """One that ends."""
 
-    def whole() -> None:
+    def work() -> None:
         use_gpu()
-        work()
+        for number in range(launches):
+            run(number)
 
-    thread = threading.Thread(target=whole)
+    thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     while Path(f"/proc/self/task/{thread.native_id}").exists():  # what has to be done at its end is done
@@ -153,7 +154,7 @@ def main() -> None:
     if way in ("threads", "shared graph"):
         by_turns(launches, run, begin_turn)
     elif way == "refused before its end":
-        in_a_thread(lambda: [run(number) for number in range(launches)])
+        in_a_thread(run, launches)
     else:
         for number in range(launches):
             if way == "forked" and number == launches // 2:
