@@ -20,6 +20,13 @@ bool tsr_record_attribute_goes(CUlaunchAttributeID id)
     }
 }
 
+bool tsr_record_is_cluster_of_one(const CUlaunchAttribute *attribute)
+{
+    const CUlaunchAttributeValue *value = &attribute->value;
+    return attribute->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && value->clusterDim.x == 1 && value->clusterDim.y == 1 &&
+           value->clusterDim.z == 1;
+}
+
 static bool is_launch(const struct tsr_record_copy *copy)
 {
     const struct tsr_lane_record *record = &copy->record;

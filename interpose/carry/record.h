@@ -24,4 +24,7 @@ bool tsr_record_take(struct tsr_lane_ring *ring, uint64_t position, struct tsr_r
 /* Whether a launch attribute is sent to executors: those are that refer to no object of the application's process. */
 bool tsr_record_attribute_goes(CUlaunchAttributeID id);
 
+/* A cluster of one block, which drivers name for any kernel node of a graph: to a GPU without clusters it says nothing. */
+bool tsr_record_is_cluster_of_one(const CUlaunchAttribute *attribute);
+
 #endif

@@ -102,13 +102,6 @@ static bool describe_kernel(const struct tsr_mirror *mirror, const struct node *
     return of;
 }
 
-/* Not every driver takes that for a GPU without clusters, which has no others. */
-static bool is_cluster_of_one(const CUlaunchAttribute *attribute)
-{
-    return attribute->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && attribute->value.clusterDim.x == 1 &&
-           attribute->value.clusterDim.y == 1 && attribute->value.clusterDim.z == 1;
-}
-
 static CUresult set_attributes(CUgraphNode made, const struct node *node)
 {
     const CUlaunchAttribute *attributes;
@@ -116,7 +109,7 @@ static CUresult set_attributes(CUgraphNode made, const struct node *node)
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
         result = cuGraphKernelNodeSetAttribute(made, attributes[i].id, &attributes[i].value);
-        if (result != CUDA_SUCCESS && is_cluster_of_one(&attributes[i]))
+        if (result != CUDA_SUCCESS && tsr_record_is_cluster_of_one(&attributes[i])) /* the GPU has no clusters */
             result = CUDA_SUCCESS;
     }
     return result;

@@ -62,9 +62,7 @@ static bool has_clusters(CUdevice device)
 
 bool tsr_attribute_is_left_out(const CUlaunchAttribute *attribute, CUdevice device)
 {
-    const CUlaunchAttributeValue *value = &attribute->value;
-    return attribute->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && value->clusterDim.x <= 1 && value->clusterDim.y <= 1 &&
-           value->clusterDim.z <= 1 && !has_clusters(device);
+    return tsr_record_is_cluster_of_one(attribute) && !has_clusters(device);
 }
 
 static bool cluster_is_valid(const struct tsr_launch *launch, const CUlaunchAttributeValue *value,

@@ -17,7 +17,7 @@
 
 struct tsr_launch;
 
-/* Clusters of one block, of which a GPU without clusters need not be told; drivers name them for any node of a graph. */
+/* Whether the attribute says nothing to that GPU. */
 bool tsr_attribute_is_left_out(const CUlaunchAttribute *attribute, CUdevice device);
 
 /* out has room for TSR_MOST_ATTRIBUTES. device: the executor's GPU. */

@@ -355,6 +355,12 @@ static void learn_pace(struct tsr_place *place, double measured_ns, double real_
     place->pace = pace < 1 / SLOWEST ? 1 / SLOWEST : pace > SLOWEST ? SLOWEST : pace;
 }
 
+static void begin_given(struct tsr_place *place)
+{
+    place->given_ns = place->given_busy_ns = 0;
+    place->given_away = false;
+}
+
 /* Of all that was given since the last time: where none of it had to wait for another GPU. */
 static void learn_from_wait(struct tsr_place *place, const struct tsr_place_known *last, double at_ns)
 {
@@ -363,8 +369,7 @@ static void learn_from_wait(struct tsr_place *place, const struct tsr_place_know
     if (at_home && place->given_ns > LEAST_GIVEN_NS &&
         late_ns < PACE_STEP * place->given_ns) /* who is later, waited for something else */
         learn_pace(place, place->given_busy_ns, place->given_ns + late_ns);
-    place->given_ns = place->given_busy_ns = 0;
-    place->given_away = false;
+    begin_given(place);
 }
 
 /* Its GPU's work between two launches took no longer than from one to the other, whatever it waited for; and no less if it did not. */
@@ -435,8 +440,7 @@ void tsr_place_waited_beside(struct tsr_place *place, uint64_t ticket, double be
     if (!known)
         return;
     host_waited(place, known, began_ns, ended_ns);
-    place->given_ns = place->given_busy_ns = 0;
-    place->given_away = false;
+    begin_given(place);
 }
 
 void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)

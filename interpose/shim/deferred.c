@@ -366,9 +366,10 @@ static bool wait_for_others_first(CUstream stream)
 static bool defers(CUstream stream)
 {
     uint32_t deferring = __atomic_load_n(&tsr_deferring, __ATOMIC_RELAXED);
-    if (!(deferring & TSR_DEFERRED) || (deferring & TSR_SKIPPED && tsr_wait_settle_for(stream) != CUDA_SUCCESS))
+    if (tsr_work_is_mine || !(deferring & TSR_DEFERRED) ||
+        (deferring & TSR_SKIPPED && tsr_wait_settle_for(stream) != CUDA_SUCCESS))
         return false;
-    if (tsr_work_is_mine || stream == CU_STREAM_PER_THREAD || tsr_is_any_capture() || !has_worker() ||
+    if (stream == CU_STREAM_PER_THREAD || tsr_is_any_capture() || !has_worker() ||
         __atomic_load_n(&own->error, __ATOMIC_RELAXED) != CUDA_SUCCESS)
         return false;
     return __atomic_load_n(&worker_count, __ATOMIC_RELAXED) <= 1 || wait_for_others_first(stream);
