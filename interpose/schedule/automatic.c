@@ -193,6 +193,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     tsr_stream_points_join(stream, launch->joins);
     stream->related = launch->related;
     memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
+    asked.stream = (uint32_t)(stream - tsr_automatic->points.streams) + 1;
     asked.last = stream->last;
     asked.shared = 0;
     for (uint32_t gpu = 0; gpu < tsr_automatic->place.options.gpus; gpu++)
@@ -333,7 +334,7 @@ bool tsr_automatic_stages(bool placed)
 
 /* What each GPU was given by the thread since a mark was set there. */
 static __thread struct unmarked {
-    double ns;
+    float ns;
     uint32_t launches;
 } unmarked[TSR_GPUS];
 
@@ -350,7 +351,7 @@ bool tsr_automatic_marks_before(const struct tsr_lane_client *lane)
 bool tsr_automatic_marks(const struct tsr_lane_client *lane)
 {
     uint32_t gpu = tsr_lane_rank(lane), launches = ++unmarked[gpu].launches;
-    double leads = (unmarked[gpu].ns += asked.ns[gpu]) / (double)tsr_options()->lead;
+    double leads = (double)(unmarked[gpu].ns += (float)asked.ns[gpu]) / (double)tsr_options()->lead;
     bool due = leads >= MARK_AT_ONCE || (leads >= MARK_AFTER && launches >= MARK_LAUNCHES);
     if (!(due || cuts || pulled_often) || !tsr_automatic_may_leave())
         return false;
@@ -399,8 +400,9 @@ static const char *name_of(const struct tsr_function_record *function)
                                             : "(graph)";
 }
 
-static void log_decision_locked(uint32_t gpu, const struct tsr_guard_clocks *clocks)
+static void log_decision_locked(uint32_t gpu)
 {
+    struct tsr_guard_clocks clocks = tsr_place_clocks(&tsr_automatic->place);
     tsr_decisions_add(&(struct tsr_decided){.number = tsr_automatic->figures.launches,
                                             .name = name_of(asked_launch.function),
                                             .unknown = !asked_launch.touches,
@@ -412,7 +414,7 @@ static void log_decision_locked(uint32_t gpu, const struct tsr_guard_clocks *clo
                                             .pace = tsr_automatic->place.pace,
                                             .asked = &asked,
                                             .choice = &choice,
-                                            .clocks = clocks});
+                                            .clocks = &clocks});
 }
 
 bool tsr_automatic_sleeps(void)
@@ -449,9 +451,9 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     tsr_stream_points_give(&tsr_automatic->points, asked_stream, ticket, choice.own.finish_ns,
                            tsr_place_end(&tsr_automatic->place));
     tsr_stream_points_at(&tsr_automatic->points, asked_stream)->gpu = gpu;
-    struct tsr_guard_clocks clocks = tsr_place_clocks(&tsr_automatic->place);
+    struct tsr_guard_clocks clocks = tsr_place_clocks_at_work(&tsr_automatic->place);
     if (tsr_decisions_are_wanted)
-        log_decision_locked(gpu, &clocks);
+        log_decision_locked(gpu);
     bool once = makes_locked(gpu);
     if (once)
         tsr_guard_excuse(&tsr_automatic->guard);

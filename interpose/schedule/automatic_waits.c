@@ -50,7 +50,7 @@ static void end_wait_locked(uint64_t ticket, double until_ns, bool shared)
     tsr_host_time_waited(until_ns);
     if (ticket) {
         (shared ? tsr_place_waited_beside : tsr_place_waited)(&tsr_automatic->place, ticket, wait_began_ns, tsr_host_time_ns());
-        struct tsr_guard_clocks clocks = tsr_place_clocks(&tsr_automatic->place);
+        struct tsr_guard_clocks clocks = tsr_place_clocks_at_work(&tsr_automatic->place);
         tsr_guard_waited(&tsr_automatic->guard, &clocks);
     }
     wait_began_ns = NOT_WAITING;

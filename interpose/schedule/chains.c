@@ -4,6 +4,8 @@
 #include <stddef.h>
 
 #define HISTORY_FADES 0.9f /* what was seen before, at each sight */
+#define HAS_GROWN 0.8f     /* of what is expected of it */
+#define OPENED_AT_ONCE 8u  /* chains, whatever becomes of them */
 #define SPREAD 0x9e3779b97f4a7c15u
 
 _Static_assert(TSR_PLACE_CHAINS == sizeof((struct tsr_place *)0)->chains / sizeof(struct tsr_place_chain), "chains");
@@ -69,13 +71,21 @@ const struct tsr_place_history *tsr_chain_history(const struct tsr_place *place,
     return history->key == key ? history : NULL;
 }
 
+static void fade(struct tsr_place_history *history)
+{
+    history->work_ns *= HISTORY_FADES;
+    history->grown_ns = 0;
+    history->opened = 0;
+}
+
 /* A chain that has grown beyond what chains like it were when they were joined. */
 static void grow(const struct tsr_place *place, const struct tsr_place_chain *chain)
 {
     struct tsr_place_history *history = history_at(place, chain->key);
     if (history->key != chain->key)
         return;
-    history->work_ns = history->work_ns > (float)chain->work_ns ? history->work_ns : (float)chain->work_ns;
+    history->grown_ns = history->grown_ns > (float)chain->work_ns ? history->grown_ns : (float)chain->work_ns;
+    history->work_ns = history->grown_ns > history->work_ns ? history->grown_ns : history->work_ns;
     history->bytes = history->bytes > (float)chain->bytes ? history->bytes : (float)chain->bytes;
 }
 
@@ -84,7 +94,7 @@ static void join(const struct tsr_place *place, struct tsr_place_chain *chain, u
     struct tsr_place_chain *to = chain_at(place, into);
     struct tsr_place_history *history = history_of(place, chain->key);
     history->joins = true;
-    history->work_ns *= HISTORY_FADES;
+    fade(history);
     history->bytes *= HISTORY_FADES;
     history->returns = root_of(place, chain->beside) == into;
     grow(place, chain);
@@ -93,12 +103,16 @@ static void join(const struct tsr_place *place, struct tsr_place_chain *chain, u
     chain->into = into;
 }
 
-/* What was seen before fades whenever a chain is joined; where none is, whenever one begins. */
+/*
+ * What was seen before fades whenever a chain is joined; where none is, when one begins, unless those before it have only begun: several streams
+ * may open theirs at the same time.
+ */
 static void open_history(const struct tsr_place *place, uint64_t key)
 {
     struct tsr_place_history *history = history_of(place, key);
-    if (!history->joins)
-        history->work_ns *= HISTORY_FADES;
+    if (history->joins || (history->grown_ns < HAS_GROWN * history->work_ns && ++history->opened < OPENED_AT_ONCE))
+        return;
+    fade(history);
 }
 
 /* A launch of the chain reads them. */

@@ -31,7 +31,7 @@ static double copied_at(struct copying *copying, const struct tsr_question *ques
 struct tsr_option tsr_question_look(const struct tsr_question *question, uint32_t gpu, double *links)
 {
     const struct tsr_place_link(*of)[TSR_GPUS] = question->place->options.links;
-    double free_ns = tsr_later(question->timeline->free_ns[gpu], question->least_ns);
+    double free_ns = tsr_later(tsr_question_free_ns(question, gpu), question->least_ns);
     struct tsr_option option = {.start_ns = free_ns};
     struct copying copying;
     copying.used = 0;
@@ -84,7 +84,7 @@ static uint32_t best_fit(const struct tsr_question *question, uint32_t gpus)
     double idle_ns = 0, first_ns = 0, arrival = arrival_ns(question, (uint32_t)__builtin_ctz(gpus));
     for (; gpus; gpus &= gpus - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(gpus);
-        double free_ns = question->timeline->free_ns[gpu];
+        double free_ns = tsr_question_free_ns(question, gpu);
         if (free_ns > arrival) {
             if (first == TSR_GPUS || free_ns < first_ns)
                 first = gpu, first_ns = free_ns;
@@ -123,7 +123,7 @@ static double chain_end(const struct tsr_question *question, uint32_t gpu, doubl
 static bool is_home_in_time(const struct tsr_question *question, uint32_t gpu, double finish_ns)
 {
     const struct tsr_place_options *options = &question->place->options;
-    double single_ns = question->timeline->single_ns + question->rest_ns[options->home];
+    double single_ns = question->timeline->single_ns + question->rest_ns[options->home] + question->coming_all_ns;
     const struct tsr_place_link *link = &options->links[gpu][options->home];
     double back_ns = link->fence_ns + link->copy_ns + (double)question->launch->written * link->ns_per_byte;
     return !options->careful || gpu == options->home || chain_end(question, gpu, finish_ns) + back_ns <= single_ns;
@@ -226,7 +226,7 @@ static bool look_in_place(const struct tsr_question *question, uint32_t gpu, dou
 /* The chain that the launch opens cannot end earlier there. */
 static double soonest_ns(const struct tsr_question *question, uint32_t gpu)
 {
-    return tsr_later(question->timeline->free_ns[gpu], question->least_ns) + question->whole_ns[gpu];
+    return tsr_later(tsr_question_free_ns(question, gpu), question->least_ns) + question->whole_ns[gpu];
 }
 
 /*
@@ -236,7 +236,7 @@ static double soonest_ns(const struct tsr_question *question, uint32_t gpu)
 static bool stays_where_it_is(const struct tsr_question *question, uint32_t allowed, struct tsr_option *there)
 {
     uint32_t own = question->last, gpus = question->place->options.gpus, others = allowed & ~(1u << own);
-    double free_ns = tsr_later(question->timeline->free_ns[own], question->least_ns);
+    double free_ns = tsr_later(tsr_question_free_ns(question, own), question->least_ns);
     if (!(allowed >> own & 1) || !look_in_place(question, own, free_ns, there))
         return false;
     double score = score_of(question, there, chain_end(question, own, there->finish_ns), 0);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "schedule/chains.h"
+#include "schedule/coming.h"
 #include "schedule/question.h"
 
 #define EVERY 256u        /* launches between comparisons of the strategies */
@@ -18,6 +19,7 @@
 #define PACE_STEP 0.6 /* what is learnt at once */
 #define SIGHT_NS 10e6 /* of work between two that are compared: the time at which one ended is known only roughly */
 #define SLOWEST 4.0
+#define PAUSE_NS 2e6 /* in which one GPU would have nothing to do: the program waits for something else */
 #define WEIGHED_EVERY 16u /* launches: how GPUs compare */
 #define WORK_FADES 0.992  /* what GPUs' times were before */
 
@@ -99,6 +101,13 @@ struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place)
     return (struct tsr_guard_clocks){.single_ns = place->single_ns,
                                      .end_ns = place->timelines[TSR_PLACE_ACTUAL].end_ns,
                                      .promised_ns = place->timelines[place->strategy].end_ns};
+}
+
+struct tsr_guard_clocks tsr_place_clocks_at_work(const struct tsr_place *place)
+{
+    struct tsr_guard_clocks clocks = tsr_place_clocks(place);
+    return (struct tsr_guard_clocks){clocks.single_ns - place->pauses_ns, clocks.end_ns - place->pauses_ns,
+                                     clocks.promised_ns - place->pauses_ns};
 }
 
 /* What has been gained is not to be lost again, but for the slack. */
@@ -208,7 +217,19 @@ static void begin(struct tsr_question *question, struct tsr_place *place, const 
 {
     struct tsr_place_timeline *timeline = &place->timelines[number];
     ask(question, place, launch, known, number);
+    tsr_coming_count(question, number);
     timeline->single_ns = tsr_later(timeline->single_ns, question->now_ns) + launch->ns[place->options.home];
+}
+
+/* What is coming bears on where it goes, not on when it ends there. */
+static uint32_t choose(struct tsr_question *question, uint32_t strategy, uint32_t allowed, struct tsr_option *chosen)
+{
+    uint32_t gpu = tsr_choose(question, strategy, allowed, chosen);
+    if (question->counts_coming) {
+        question->counts_coming = false;
+        *chosen = tsr_question_look(question, gpu, NULL);
+    }
+    return gpu;
 }
 
 void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch, struct tsr_place_choice *choice)
@@ -226,11 +247,12 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
         if (!(place->options.strategies >> strategy & 1))
             continue;
         begin(&question, place, launch, strategy, known);
-        uint32_t gpu = tsr_choose(&question, strategy, launch->allowed, &option);
+        uint32_t gpu = choose(&question, strategy, launch->allowed, &option);
         advance(place, &question, strategy, gpu, &option, known, &choice->own);
     }
     begin(&question, place, launch, TSR_PLACE_ACTUAL, known);
-    choice->gpu = tsr_choose(&question, place->strategy, affordable(place, launch), &option);
+    choice->gpu = choose(&question, place->strategy, affordable(place, launch), &option);
+    choice->opened_ns = question.history ? (double)question.history->work_ns : 0;
     choice->start_ns = option.start_ns;
     choice->finish_ns = option.finish_ns;
     choice->copies = option.copies;
@@ -239,7 +261,10 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     uint32_t wanted = choice->own.gpu[place->strategy];
     bool earning = choice->gpu == home && wanted != home;
     choice->fetches = earning && earns(place, launch, wanted) ? wanted : home;
-    place->single_ns = tsr_later(place->single_ns, launch->now_ns + place->single_behind_ns) + launch->ns[home];
+    double asked_ns = launch->now_ns + place->single_behind_ns;
+    if (asked_ns > place->single_ns + PAUSE_NS)
+        place->pauses_ns += asked_ns - place->single_ns;
+    place->single_ns = tsr_later(place->single_ns, asked_ns) + launch->ns[home];
     choice->own.single_ns = place->single_ns;
     if (++place->launches % EVERY == 0)
         compare(place);
@@ -271,6 +296,7 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     uint32_t home = place->options.home;
     struct tsr_question question;
     question.launch = launch;
+    question.counts_coming = false;
     struct tsr_option option = {.start_ns = choice->start_ns, .finish_ns = choice->finish_ns};
     look_up(place, launch, known);
     if (choice->gpu != gpu || choice->copies || choice->version != place->version) {
@@ -291,6 +317,7 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     place->sights[gpu].waits |= waits_for_others(launch, known, gpu);
     choice->own.busy_ns = place->busy_ns[gpu] += launch->ns[gpu] / place->pace;
     tsr_chain_take(place, launch, &readers, &choice->own);
+    tsr_coming_take(place, launch, choice->opened_ns, &choice->own);
     place->decided[gpu]++;
     choice->own.ticket = ticket;
     choice->own.shift_ns = place->shift_ns[gpu];

@@ -27,12 +27,14 @@ struct tsr_question {
     const struct tsr_place *place;
     const struct tsr_place_timeline *timeline;
     const struct tsr_place_launch *launch;
-    const struct tsr_place_history *history; /* of a chain that it opens; NULL: not known, or none */
-    double rest_ns[TSR_GPUS];                /* what is expected of that chain after the launch, */
-    double whole_ns[TSR_GPUS];               /* and with it, */
-    double shortest_ns;                      /* where that is shortest */
-    double now_ns, least_ns;                 /* of the host; before which it starts nowhere */
-    bool constants;                          /* count */
+    const struct tsr_place_history *history;   /* of a chain that it opens; NULL: not known, or none */
+    double rest_ns[TSR_GPUS];                  /* what is expected of that chain after the launch, */
+    double whole_ns[TSR_GPUS];                 /* and with it, */
+    double shortest_ns;                        /* where that is shortest */
+    double now_ns, least_ns;                   /* of the host; before which it starts nowhere */
+    bool constants;                            /* count */
+    bool counts_coming;                        /* GPUs are free only when they have done what other streams will bring, too: */
+    double coming_ns[TSR_GPUS], coming_all_ns; /* all: that one GPU would do, too */
     uint32_t count, last;
     struct tsr_question_read reads[TSR_PLACE_PARTS];
 };
@@ -40,6 +42,12 @@ struct tsr_question {
 static inline double tsr_later(double a, double b)
 {
     return a > b ? a : b;
+}
+
+/* When the GPU has done what comes before the launch. */
+static inline double tsr_question_free_ns(const struct tsr_question *question, uint32_t gpu)
+{
+    return question->timeline->free_ns[gpu] + (question->counts_coming ? question->coming_ns[gpu] : 0);
 }
 
 /* How it would fare there. links: written, when the links to the GPU have done; NULL: nobody asks. */

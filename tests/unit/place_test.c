@@ -1,5 +1,6 @@
 /* Where launches go: the rule and its guard, on programs made by hand, and against clocks kept by a plain model. */
 #include "schedule/chains.c"
+#include "schedule/coming.c"
 #include "schedule/guard.c"
 #include "schedule/choose.c"
 #include "schedule/place.c"
@@ -304,6 +305,84 @@ static double with_requests(unsigned times, unsigned length, double ns)
     return tsr_place_end(&place);
 }
 
+/* ---- threads in step ---- */
+
+#define IN_STEP 4u
+
+struct client {
+    uint64_t last, own; /* of its stream; of the request */
+    uint32_t gpu;
+};
+
+static uint32_t torn; /* launches that left the GPU of the one before, of the same request */
+
+static void ask_of(struct client *client, uint32_t number, unsigned launch_number, double now_ns)
+{
+    struct tsr_place_launch launch = made(now_ns, 200 * US);
+    launch.like = launch_number ? 100 + launch_number : 7;
+    launch.stream = number + 1;
+    launch.last = client->last;
+    launch.written = MB;
+    if (launch_number)
+        add_part(&launch, client->own, MB, 1u << client->gpu);
+    uint32_t before = client->gpu;
+    client->gpu = go(&launch, NULL).gpu;
+    client->last = client->own = tickets;
+    torn += launch_number && client->gpu != before;
+}
+
+/* Each asks for a request of so many launches at the same time as the others, by turns of some, and waits for its end. How many went to GPU 0. */
+static uint32_t round_in_step(struct client *clients, unsigned length, unsigned turn, double *now_ns)
+{
+    uint32_t at_home = 0;
+    for (unsigned from = 0; from < length; from += turn)
+        for (uint32_t i = 0; i < IN_STEP; i++)
+            for (unsigned number = from; number < from + turn; number++, *now_ns += 5 * US)
+                ask_of(&clients[i], i, number, *now_ns);
+    for (uint32_t i = 0; i < IN_STEP; i++)
+        at_home += clients[i].gpu == 0;
+    double began_ns = *now_ns;
+    *now_ns = tsr_later(began_ns, tsr_place_end(&place));
+    for (uint32_t i = 0; i < IN_STEP; i++)
+        tsr_place_waited_beside(&place, clients[i].last, began_ns, *now_ns);
+    return at_home;
+}
+
+TEST(threads_in_step_share_the_gpus)
+{
+    struct client clients[IN_STEP] = {{0}};
+    double now_ns = 0;
+    for (unsigned turn = 1; turn <= 50; turn += 49) {
+        start(2, NVLINK);
+        memset(clients, 0, sizeof clients);
+        torn = 0;
+        for (unsigned i = 0; i < 20; i++) {
+            uint32_t at_home = round_in_step(clients, 100, turn, &now_ns);
+            CHECK(i < 2 || at_home == IN_STEP / 2); /* it has to know how long requests are */
+        }
+        CHECK_EQ(torn, 0);
+    }
+}
+
+TEST(what_a_stream_does_not_bring_is_forgotten)
+{
+    struct client clients[IN_STEP] = {{0}};
+    double now_ns = 0;
+    start(2, NVLINK);
+    for (unsigned i = 0; i < 4; i++)
+        round_in_step(clients, 100, 50, &now_ns);
+    for (uint32_t i = 1; i < IN_STEP; i++)
+        ask_of(&clients[i], i, 0, now_ns);
+    CHECK(place.coming[clients[1].gpu == place.coming[1].gpu[TSR_PLACE_ACTUAL] ? 1 : 0].left_ns > 0);
+    now_ns += 100 * 200 * US + MS;
+    struct tsr_place_launch launch = made(now_ns, 200 * US);
+    launch.like = 7;
+    launch.stream = 1;
+    struct tsr_question question = {.place = &place, .timeline = &place.timelines[TSR_PLACE_ACTUAL], .launch = &launch};
+    tsr_coming_count(&question, TSR_PLACE_ACTUAL);
+    CHECK(question.counts_coming && question.coming_all_ns == 0);
+}
+
 /* Of so many requests on two GPUs. */
 static double best_end_ns(unsigned times, double request_ns)
 {
@@ -340,6 +419,17 @@ TEST(what_was_short_may_grow_long)
     with_sides(50, 100, 10 * US, last);
     CHECK(place.decided[1] > 48 * 100);
     CHECK(tsr_place_end(&place) < 0.71 * place.single_ns);
+}
+
+/* Once more work than a lead is: what was then expected of them fades as they are joined. */
+TEST(what_was_long_once_is_short_again)
+{
+    start_chains(MB);
+    uint64_t last = with_sides(1, 100, 10 * US, 0);
+    last = with_sides(50, 1, 40 * US, last);
+    uint64_t before = pulls;
+    with_sides(100, 1, 40 * US, last);
+    CHECK_EQ(pulls, before);
 }
 
 /* Requests of layers, each with a launch that branches off and could run beside what is slow for once, were it not for its result. */
@@ -801,6 +891,27 @@ TEST(what_a_window_has_won_the_next_one_may_lose)
     CHECK(stays(43 * MS, 60 * MS, 22 * MS)); /* that is more */
     CHECK(!stays(63 * MS, 80 * MS, 30 * MS));
     CHECK(stays(64 * MS, 83 * MS, 31 * MS)); /* and after a loss there is no more to lose */
+}
+
+/* Two seconds between batches of 100 ms, which two GPUs do in half the time. */
+TEST(pauses_are_no_part_of_windows)
+{
+    double now_ns = 0;
+    start(2, NVLINK);
+    start_guard();
+    for (unsigned i = 0; i < 20; i++, now_ns += 2000 * MS) {
+        for (uint64_t part = 0; part < 2; part++) {
+            struct tsr_place_launch launch = made(now_ns, 50 * MS);
+            launch.allowed = 1u << part;
+            go(&launch, NULL);
+        }
+        struct tsr_guard_clocks clocks = tsr_place_clocks_at_work(&place);
+        CHECK(!tsr_guard_next(&guard, &clocks));
+        CHECK(clocks.single_ns <= 100 * MS * (i + 1) + MS);
+        double began_ns = now_ns;
+        tsr_place_waited(&place, tickets, began_ns, now_ns += 50 * MS);
+    }
+    CHECK(guard.won >= 19);
 }
 
 TEST(an_excused_window_is_followed_by_a_short_rest)

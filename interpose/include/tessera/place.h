@@ -11,7 +11,8 @@
  *   that was joined after less than a lead's work, whenever it was (schedule/chains.h), belongs where the chain beside it is (or,
  *   if it reads little of what other GPUs wrote, where the stream's last launch is, near who will read its results), and leaves only if that
  *   work is worth its results' return trip. What opens a chain takes as long, on each GPU, as the chain before it that
- *   began in the same place; where GPUs differ, a quarter of that is lead enough for such that nobody joins.
+ *   began in the same place; where GPUs differ, a quarter of that is lead enough for such that nobody joins. And it comes after what other streams,
+ *   which have opened chains on that GPU, have yet to launch of them.
  * - EARLIEST: it goes where it ends first. Better for programs that are one chain with short branches, worse for all with independent
  *   work further away: that is torn apart.
  *
@@ -43,6 +44,7 @@
 #define TSR_PLACE_KNOWN 8192u /* a power of two: launches that are remembered */
 #define TSR_PLACE_CHAINS 2048u
 #define TSR_PLACE_HISTORIES 2048u
+#define TSR_PLACE_STREAMS 64u
 
 /* What programs' processes and simulations give the rule and the guard, unless set otherwise. The first is the default of TESSERA_LEAD. */
 #define TSR_PLACE_LEAD_NS 500000u
@@ -82,9 +84,10 @@ struct tsr_place_part {
 };
 
 struct tsr_place_launch {
-    uint64_t like; /* the same for launches that are the same to a program that repeats itself; 0: nothing is known of it */
-    uint64_t last; /* of its stream's last launch; 0: none */
-    double now_ns; /* of the host */
+    uint64_t like;   /* the same for launches that are the same to a program that repeats itself; 0: nothing is known of it */
+    uint32_t stream; /* from 1 on; 0: not told */
+    uint64_t last;   /* of its stream's last launch; 0: none */
+    double now_ns;   /* of the host */
     double after_ns[3]; /* by timeline: it comes after work that is done then, whatever it reads */
     double ns[16];      /* its time, by GPU */
     uint64_t written;
@@ -122,8 +125,18 @@ struct tsr_place_chain {
 struct tsr_place_history {
     uint64_t key; /* 0: none */
     float work_ns, bytes;
-    bool joins;   /* one was joined into another; of the others only the work is known */
-    bool returns; /* the last one was joined into the chain beside it */
+    bool joins;     /* one was joined into another; of the others only the work is known */
+    bool returns;   /* the last one was joined into the chain beside it */
+    uint8_t opened; /* since what was seen faded */
+    float grown_ns; /* the most work of a chain since then */
+};
+
+/* What a stream that opened a chain will still bring of it (schedule/coming.h). */
+struct tsr_place_coming {
+    uint32_t stream;              /* 0: none */
+    uint8_t gpu[3];               /* of its last launch, by timeline */
+    double left_ns;               /* home's time */
+    double patience_ns, until_ns; /* the stream brings nothing for so long: it is not expected after that any more */
 };
 
 /* Where a launch should go. The rest is for who reports where it went. */
@@ -133,8 +146,9 @@ struct tsr_place_choice {
     struct tsr_place_known own;
     /* What is expected there, as long as nothing else has been asked or reported. */
     double start_ns, finish_ns;
-    bool copies; /* something */
-    bool idles;  /* the GPU has nothing else to do until what the launch reads can be copied */
+    bool copies;      /* something */
+    bool idles;       /* the GPU has nothing else to do until what the launch reads can be copied */
+    double opened_ns; /* home's time of the chain that it opens, as far as is known */
     uint64_t version;
 };
 
@@ -163,6 +177,7 @@ struct tsr_place {
     struct tsr_place_options options;
     struct tsr_place_timeline timelines[3];
     double single_ns, single_behind_ns; /* the clock and the host of a machine with one GPU */
+    double pauses_ns;                   /* for which it had nothing to do for long */
     double shift_ns[16];                /* what is known of each GPU's lateness */
     double credit_ns[16];               /* for copying constants */
     double work_ns[16], lately_ns[16];  /* launches' times on each GPU, the earlier the less; those that are not yet in them */
@@ -180,6 +195,8 @@ struct tsr_place {
     uint64_t chain_count;
     struct tsr_place_chain chains[2048];      /* TSR_PLACE_CHAINS */
     struct tsr_place_history histories[2048]; /* TSR_PLACE_HISTORIES */
+    uint32_t coming_count;                    /* streams */
+    struct tsr_place_coming coming[64];       /* TSR_PLACE_STREAMS */
 };
 
 /*
@@ -245,8 +262,9 @@ TSR_PLACE_API void tsr_place_held_up(struct tsr_place *place, double began_ns, d
 TSR_PLACE_API double tsr_place_finish(const struct tsr_place *place, uint64_t ticket);
 /* When all that was given to GPUs is done. */
 TSR_PLACE_API double tsr_place_end(const struct tsr_place *place);
-/* For the guard, after a launch was taken. */
 TSR_PLACE_API struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place);
+/* For the guard, after a launch was taken: the same without the program's pauses, in which nothing can be won or lost. */
+TSR_PLACE_API struct tsr_guard_clocks tsr_place_clocks_at_work(const struct tsr_place *place);
 
 TSR_PLACE_API void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options);
 /* Code for a GPU or its copy of memory is being made, which happens once: if this window is not won, rests get no longer for it. */
