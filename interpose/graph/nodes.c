@@ -97,7 +97,8 @@ static bool take_context(struct tsr_nodes *nodes, const CUDA_KERNEL_NODE_PARAMS 
     return true;
 }
 
-static void find_call(struct tsr_node *node)
+/* captured: the node, of a graph that is being read; NULL: what it launches has been set since. */
+static void find_call(struct tsr_node *node, CUgraphNode captured)
 {
     const struct tsr_lane_record *record = &node->record;
     struct tsr_captured_shape shape = {.function = node->function,
@@ -105,13 +106,14 @@ static void find_call(struct tsr_node *node)
                                        .block = {record->block[0], record->block[1], record->block[2]},
                                        .shared_bytes = record->shared_bytes,
                                        .bytes = tsr_node_block_bytes(node),
-                                       .parameters = node->data};
+                                       .parameters = node->data,
+                                       .node = captured};
     tsr_captured_call_put(node->call);
     node->call = tsr_captured_call_get(&shape);
 }
 
 static enum tsr_reason set_kernel(struct tsr_nodes *nodes, struct tsr_node *node, const CUDA_KERNEL_NODE_PARAMS *params,
-                                  const CUlaunchAttribute *attributes, uint32_t count)
+                                  const CUlaunchAttribute *attributes, uint32_t count, CUgraphNode captured)
 {
     struct {
         uint8_t values[TSR_PARAMETER_BYTES + MOST_ATTRIBUTES * sizeof(CUlaunchAttribute)] __attribute__((aligned(16)));
@@ -150,7 +152,7 @@ static enum tsr_reason set_kernel(struct tsr_nodes *nodes, struct tsr_node *node
     node->function = of;
     node->launched = (CUfunction)handle;
     node->by_kernel = handle != (const void *)params->func;
-    find_call(node);
+    find_call(node, captured);
     return TSR_REASON_NONE;
 }
 
@@ -161,7 +163,7 @@ enum tsr_reason tsr_node_set_kernel(struct tsr_nodes *nodes, struct tsr_node *no
     const CUlaunchAttribute *kept = tsr_node_attributes(node, &count);
     if (count)
         memcpy(attributes, kept, count * sizeof attributes[0]);
-    return set_kernel(nodes, node, params, attributes, count);
+    return set_kernel(nodes, node, params, attributes, count, NULL);
 }
 
 static bool is_shared(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height)
@@ -284,7 +286,7 @@ static enum tsr_reason read_kernel(struct tsr_nodes *out, struct tsr_node *node)
     uint32_t count = read_attributes(node->handle, attributes);
     if (count == UINT32_MAX || tsr_real.cuGraphKernelNodeGetParams_v2(node->handle, &params) != CUDA_SUCCESS)
         return TSR_REASON_GRAPH_NODE;
-    return set_kernel(out, node, &params, attributes, count);
+    return set_kernel(out, node, &params, attributes, count, node->handle);
 }
 
 static enum tsr_reason read_copy(struct tsr_node *node)

@@ -8,6 +8,7 @@
 #include "base/fork.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "driver/real.h"
 #include "launch/launch.h"
 #include "object/registry.h"
 
@@ -21,19 +22,21 @@ struct key {
 struct entry {
     struct tsr_captured_call call; /* the first member */
     struct key key;
-    size_t size; /* of the entry with its content */
+    uint64_t capture; /* of a node: the driver's number of the capture */
+    size_t size;      /* of the entry with its content */
     struct tsr_access_range *ranges;
     uint8_t *parameters;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tsr_map entries; /* lock; by hash */
-static size_t kept_bytes;      /* lock */
+static struct tsr_map nodes;   /* lock; by handle: the newest launch that became it */
+static size_t kept_bytes;      /* lock; of both */
 
 static void forget_parent(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    entries = (struct tsr_map){0};
+    entries = nodes = (struct tsr_map){0};
     kept_bytes = 0;
 }
 
@@ -104,6 +107,16 @@ static bool is_same(const struct tsr_library_operands *one, const struct tsr_lib
            (one->count <= 0 || memcmp(one->ranges, other->ranges, (size_t)one->count * sizeof *one->ranges) == 0);
 }
 
+/* What calls have in common, their inputs and work areas, once. */
+static void add_once(struct entry *to, const struct tsr_access_range *range)
+{
+    int32_t count = to->call.operands.count;
+    for (int32_t i = 0; i < count; i++)
+        if (memcmp(&to->ranges[i], range, sizeof *range) == 0)
+            return;
+    to->ranges[to->call.operands.count++] = *range;
+}
+
 /* Without what only one of the calls says: bytes that it overwrites count as read, too. */
 static void add_unmarked(struct entry *to, const struct tsr_library_operands *from)
 {
@@ -111,10 +124,10 @@ static void add_unmarked(struct entry *to, const struct tsr_library_operands *fr
         struct tsr_access_range range = from->ranges[i];
         bool read_too = range.overwritten || range.scratch;
         range.overwritten = range.scratch = 0;
-        to->ranges[to->call.operands.count++] = range;
+        add_once(to, &range);
         range.kind = TSR_ACCESS_READ;
         if (read_too)
-            to->ranges[to->call.operands.count++] = range;
+            add_once(to, &range);
     }
 }
 
@@ -138,9 +151,9 @@ static struct entry *both(const struct entry *one, const struct tsr_library_oper
     return made;
 }
 
-static void drop_locked(uint64_t hash)
+static void drop_locked(struct tsr_map *map, uint64_t key)
 {
-    struct entry *entry = tsr_map_remove(&entries, hash);
+    struct entry *entry = tsr_map_remove(map, key);
     if (entry) {
         kept_bytes -= entry->size;
         tsr_captured_call_put(&entry->call);
@@ -155,9 +168,9 @@ static bool is_any(uint64_t key, const void *value, const void *argument)
     return true;
 }
 
-static void drop_all_locked(void)
+static void drop_all_locked(struct tsr_map *map)
 {
-    struct tsr_map_entries all = tsr_map_remove_if(&entries, is_any, NULL);
+    struct tsr_map_entries all = tsr_map_remove_if(map, is_any, NULL);
     for (size_t i = 0; i < all.count; i++) {
         struct entry *entry = all.data[i].value;
         kept_bytes -= entry->size;
@@ -167,12 +180,14 @@ static void drop_all_locked(void)
 }
 
 /* Without memory nothing is known of the launch. */
-static void put_in_locked(uint64_t hash, struct entry *entry)
+static void put_in_locked(struct tsr_map *map, uint64_t key, struct entry *entry)
 {
-    drop_locked(hash);
+    drop_locked(map, key);
     if (kept_bytes > MOST_BYTES)
-        drop_all_locked();
-    if (entry && tsr_map_set(&entries, hash, entry))
+        drop_all_locked(&entries);
+    if (kept_bytes > MOST_BYTES) /* of nodes alone, which are forgotten soon in any case */
+        drop_all_locked(&nodes);
+    if (entry && tsr_map_set(map, key, entry))
         kept_bytes += entry->size;
     else if (entry)
         tsr_captured_call_put(&entry->call);
@@ -184,11 +199,21 @@ static void keep_locked(uint64_t hash, const struct key *key, const void *parame
     static const struct tsr_library_operands unknown = {.count = -1, .why = "two launches that cannot be told apart"};
     const struct entry *known = tsr_map_find(&entries, hash);
     if (!known)
-        put_in_locked(hash, copy_of(key, parameters, call));
+        put_in_locked(&entries, hash, copy_of(key, parameters, call));
     else if (!is_of(known, key, parameters))
-        put_in_locked(hash, copy_of(key, parameters, &unknown));
+        put_in_locked(&entries, hash, copy_of(key, parameters, &unknown));
     else if (!is_same(&known->call.operands, call))
-        put_in_locked(hash, both(known, call));
+        put_in_locked(&entries, hash, both(known, call));
+}
+
+static struct tsr_captured_shape shape_of(const struct tsr_launch *launch)
+{
+    return (struct tsr_captured_shape){.function = launch->known,
+                                       .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                                       .block = {launch->block[0], launch->block[1], launch->block[2]},
+                                       .shared_bytes = launch->shared_bytes,
+                                       .bytes = launch->gathered->bytes,
+                                       .parameters = launch->gathered->values};
 }
 
 void tsr_captured_call_keep(const struct tsr_launch *launch)
@@ -201,28 +226,86 @@ void tsr_captured_call_keep(const struct tsr_launch *launch)
     if (!tsr_launch_gather(launch))
         return;
     tsr_fork_listen(&forks);
-    struct tsr_captured_shape shape = {.function = launch->known,
-                                       .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
-                                       .block = {launch->block[0], launch->block[1], launch->block[2]},
-                                       .shared_bytes = launch->shared_bytes,
-                                       .bytes = launch->gathered->bytes,
-                                       .parameters = launch->gathered->values};
+    struct tsr_captured_shape shape = shape_of(launch);
     struct key key = key_of(&shape);
     pthread_mutex_lock(&lock);
     keep_locked(hash_of(&key, shape.parameters), &key, shape.parameters, &call);
     pthread_mutex_unlock(&lock);
 }
 
+/* ---- by their nodes ---- */
+
+static uint64_t handle_of(CUgraphNode node)
+{
+    return (uint64_t)(uintptr_t)node;
+}
+
+/* What the stream's capture has just made: whatever is captured next comes after it alone. NULL: the driver does not say. */
+static CUgraphNode newest_node(CUstream stream, uint64_t *capture)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUgraphNode *last = NULL;
+    cuuint64_t number = 0;
+    size_t count = 0;
+    CUresult result = tsr_real.cuStreamGetCaptureInfo_v2(stream, &status, &number, NULL, &last, &count);
+    *capture = number;
+    return result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE && count == 1 ? last[0] : NULL;
+}
+
+/*
+ * A node that this capture has made before is the newest to two threads that launched into the stream at the same time. It is one's or the other's:
+ * of two launches that differ, the node says which.
+ */
+static void keep_node_locked(uint64_t handle, const struct tsr_captured_shape *shape, const struct tsr_library_operands *call,
+                             uint64_t capture)
+{
+    struct key key = key_of(shape);
+    const struct entry *known = tsr_map_find(&nodes, handle);
+    bool again = known && known->capture == capture;
+    if (again && !is_of(known, &key, shape->parameters))
+        return;
+    struct entry *made = again ? both(known, call) : copy_of(&key, shape->parameters, call);
+    if (made)
+        made->capture = capture;
+    put_in_locked(&nodes, handle, made);
+}
+
+void tsr_captured_call_keep_node(const struct tsr_launch *launch)
+{
+    struct tsr_library_operands call = tsr_library_operands_now();
+    uint64_t capture;
+    CUgraphNode node = call.call && tsr_launch_gather(launch) ? newest_node(launch->stream, &capture) : NULL;
+    if (!node)
+        return;
+    struct tsr_captured_shape shape = shape_of(launch);
+    pthread_mutex_lock(&lock);
+    keep_node_locked(handle_of(node), &shape, &call, capture);
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_captured_nodes_forget(void)
+{
+    pthread_mutex_lock(&lock);
+    drop_all_locked(&nodes);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- looking them up ---- */
+
+static struct entry *find_locked(const struct tsr_map *map, uint64_t at, const struct key *key, const void *parameters)
+{
+    struct entry *found = at ? tsr_map_find(map, at) : NULL;
+    return found && is_of(found, key, parameters) ? found : NULL;
+}
+
 /* Of a function that is captured outside of calls as well, a launch may be one that no call has spoken of. */
 const struct tsr_captured_call *tsr_captured_call_get(const struct tsr_captured_shape *shape)
 {
     struct key key = key_of(shape);
-    if (__atomic_load_n(&shape->function->captured_alone, __ATOMIC_RELAXED))
-        return NULL;
     pthread_mutex_lock(&lock);
-    struct entry *found = tsr_map_find(&entries, hash_of(&key, shape->parameters));
-    if (found && !is_of(found, &key, shape->parameters))
-        found = NULL;
+    struct entry *found = find_locked(&nodes, handle_of(shape->node), &key, shape->parameters);
+    if (!found && !__atomic_load_n(&shape->function->captured_alone, __ATOMIC_RELAXED))
+        found = find_locked(&entries, hash_of(&key, shape->parameters), &key, shape->parameters);
     if (found)
         tsr_captured_call_share(&found->call);
     pthread_mutex_unlock(&lock);

@@ -11,6 +11,8 @@
 #define LONGER 1.25f         /* times as long as known: what comes next is a sample, too, */
 #define IN_A_ROW 3u          /* and so many of these are believed: the GPU has become slower */
 #define DOUBTED 16u          /* one of so many is a sample at least while GPUs differ in a class by more than they do otherwise */
+#define ALIKE 1.05f          /* GPUs whose times differ by less */
+#define SHORT_NS 20e3f       /* launches that say little of a GPU: what is measured of them is the host's time between events, too */
 #define MOST_TIMES 2.0f      /* that a sample may be of what was known */
 #define MOST_SCALE 16.0f     /* by which a function's other shapes are trusted */
 #define LEAST_NS 2000.0      /* of what nothing is known */
@@ -137,6 +139,38 @@ bool tsr_class_is_measured(const struct tsr_class_of *of)
     return is;
 }
 
+/* Where the class takes least, speeds apart. TSR_GPUS: it was measured nowhere. */
+static uint32_t quickest(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpus)
+{
+    uint32_t best = TSR_GPUS;
+    float best_ns = 0;
+    for (uint32_t gpu = 0; gpu < gpus; gpu++) {
+        float ns = load(&entry->ns[gpu]) / speed_of(classes, gpu);
+        if (ns > 0 && (best == TSR_GPUS || ns < best_ns))
+            best = gpu, best_ns = ns;
+    }
+    return best;
+}
+
+/* By what was measured: the first GPU is the one that others are compared with. */
+static bool are_alike(const struct tsr_classes *classes, uint32_t a, uint32_t b)
+{
+    float of_a = speed_of(classes, a), of_b = speed_of(classes, b);
+    bool known = (!a || load(&classes->speed[a]) > 0) && (!b || load(&classes->speed[b]) > 0);
+    return known && of_a < ALIKE * of_b && of_b < ALIKE * of_a;
+}
+
+/* On GPUs that are alike a launch takes as long: of two samples, made at different times, the longer one was interrupted. */
+static float without_interruption(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpu,
+                                  uint32_t best)
+{
+    float known = load(&entry->ns[gpu]);
+    if (best == TSR_GPUS || best == gpu || !are_alike(classes, gpu, best))
+        return known;
+    float same = load(&entry->ns[best]) / speed_of(classes, best) * speed_of(classes, gpu);
+    return known > same && (known < LONGER * same || same < SHORT_NS) ? same : known;
+}
+
 /* On each GPU: as measured there, or on the first GPU on which it was. False: it was on none. */
 static bool times_of(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpus, double scale, double *ns)
 {
@@ -145,10 +179,11 @@ static bool times_of(const struct tsr_classes *classes, const struct tsr_class *
         first++;
     if (!entry || first == TSR_GPUS)
         return false;
-    float there = load(&entry->ns[first]), speed = speed_of(classes, first);
+    float there = load(&entry->ns[first]) / speed_of(classes, first);
+    uint32_t best = quickest(classes, entry, gpus);
     for (uint32_t gpu = 0; gpu < gpus; gpu++) {
-        float known = load(&entry->ns[gpu]);
-        ns[gpu] = scale * (double)(known > 0 ? known : there * speed_of(classes, gpu) / speed);
+        float known = load(&entry->ns[gpu]) > 0 ? without_interruption(classes, entry, gpu, best) : there * speed_of(classes, gpu);
+        ns[gpu] = scale * (double)known;
     }
     return true;
 }
@@ -203,6 +238,8 @@ static void compare(struct tsr_classes *classes, const struct tsr_class *entry, 
         float there = load(&entry->ns[first]);
         if (there <= 0)
             continue;
+        if (there < SHORT_NS)
+            return;
         float ratio = load(&entry->ns[gpu]) / there * speed_of(classes, first), old = load(&classes->speed[gpu]);
         store(&classes->speed[gpu], old <= 0 ? ratio : old + WEIGHT / 4 * (ratio - old));
         return;

@@ -4,6 +4,7 @@
 #include "driver/engaged.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
+#include "launch/captured_calls.h"
 #include "memory/copies.h"
 #include "order/gate.h"
 #include "order/order.h"
@@ -32,6 +33,8 @@ static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row
 {
     if (result == CUDA_SUCCESS || !tsr_ask_capturing(stream))
         tsr_capture_forget(stream);
+    if (result != CUDA_SUCCESS)
+        tsr_captured_nodes_forget();
     record(start, row, result, stream);
     return result;
 }

@@ -10,6 +10,7 @@
 #include "graph/parts.h"
 #include "lane/lane_client.h"
 #include "lane/streams.h"
+#include "launch/captured_calls.h"
 #include "launch/launch.h"
 #include "object/capture.h"
 #include "object/session.h"
@@ -389,6 +390,8 @@ CUresult tsr_graph_destroy_stream(CUstream stream)
 {
     tsr_instances_each(mark_end_of, &stream);
     tsr_wait_settle();
+    if (tsr_is_any_capture()) /* it may be its last stream */
+        tsr_captured_nodes_forget();
     return tsr_order_destroy(stream);
 }
 

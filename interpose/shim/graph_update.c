@@ -1,7 +1,8 @@
-/* The wrappers that change instantiated graphs, whose nodes the shim keeps (graph/instance.h). */
+/* The wrappers that change instantiated graphs, whose nodes the shim keeps (graph/instance.h), and other graphs. */
 #include "driver/engaged.h"
 #include "driver/real.h"
 #include "graph/instance.h"
+#include "launch/captured_calls.h"
 
 #include <string.h>
 
@@ -117,3 +118,17 @@ OTHER(cuGraphExecExternalSemaphoresSignalNodeSetParams,
       (CUgraphExec exec, CUgraphNode node, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *params), (exec, node, params))
 OTHER(cuGraphExecExternalSemaphoresWaitNodeSetParams,
       (CUgraphExec exec, CUgraphNode node, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *params), (exec, node, params))
+
+/* Nodes of graphs that are not instantiated: what they were captured as is forgotten before their handles are given to others. */
+#define LOOSE(symbol, parameters, arguments)                                                                                   \
+    TSR_REDIRECTED(symbol) parameters                                                                                          \
+    {                                                                                                                          \
+        tsr_captured_nodes_forget();                                                                                           \
+        return tsr_real.symbol arguments;                                                                                      \
+    }
+#undef cuGraphKernelNodeSetParams
+LOOSE(cuGraphDestroy, (CUgraph graph), (graph))
+LOOSE(cuGraphDestroyNode, (CUgraphNode node), (node))
+LOOSE(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params), (node, params))
+LOOSE(cuGraphKernelNodeSetParams, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params), (node, params))
+LOOSE(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params), (node, params))

@@ -501,6 +501,13 @@ CUresult tsr_redirect_fork_early(const struct tsr_launch *launch)
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
 }
 
+/* Its call may say what it touches when its graph runs. */
+static bool becomes_known_node(const struct tsr_launch *launch)
+{
+    return launch->captured && launch->gpu == launch->session->policy->home && launch->known && launch->known->module &&
+           tsr_copies_are_on();
+}
+
 CUresult tsr_redirect(struct tsr_launch *launch)
 {
     bool redirecting = tsr_has_role(TSR_REDIRECTING);
@@ -514,7 +521,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     CUresult result = CUDA_SUCCESS;
     if (ours) {
         tsr_function_describe(launch->known);
-        if (launch->captured && tsr_copies_are_on())
+        if (becomes_known_node(launch))
             tsr_captured_call_keep(launch);
         result = take(launch);
     }
@@ -568,6 +575,8 @@ void tsr_redirect_finish(struct tsr_launch *launch, CUresult result)
     const struct tsr_session *session = launch->session;
     if (result != CUDA_SUCCESS)
         return;
+    if (becomes_known_node(launch))
+        tsr_captured_call_keep_node(launch);
     if (!launch->decided && launch->gpu == session->policy->home)
         launch->reason = late_reason(launch);
     if (!launch->captured && launch->gpu < TSR_GPUS)

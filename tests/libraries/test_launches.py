@@ -128,3 +128,18 @@ def test_calls_say_what_graphs_touch_that_they_were_captured_into(native_build: 
     launches = json.loads(report.read_text())
     assert launches["graph_launches"] == {"0": 6, "1": 6}
     assert "ranges" not in launches["kept_home_by_reason"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("calls", "how"), [(600, "itself"), (300, "child")])
+def test_layers_share_a_launch_in_a_graph(native_build: Path, tmp_path: Path, calls: int, how: str) -> None:
+    """Its nodes say in which call it is; in a copy of the graph all calls hold, what they have in common once."""
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(GRAPHS)
+    build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
+    words = [str(calls), "4", how]
+    away = run(native_build, tmp_path, "reduced.py", words, "--policy", str(policy), "--json", str(report))
+    assert away == run(native_build, tmp_path, "reduced.py", words, "--policy", str(write_home(tmp_path)))
+    launches = json.loads(report.read_text())
+    assert launches["graph_launches"] == {"0": 2, "1": 2}
+    assert "ranges" not in launches["kept_home_by_reason"]

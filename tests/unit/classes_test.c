@@ -62,13 +62,13 @@ TEST(a_new_shape_is_estimated_by_its_threads_and_another_gpu_by_how_it_compares)
     start();
     struct tsr_class_of known = of(1, 100), larger = of(1, 200), elsewhere = of(3, 7);
     for (unsigned i = 0; i < 3; i++) {
-        tsr_class_report(&classes, &known, 0, 10e3);
-        tsr_class_report(&classes, &known, 1, 20e3);
+        tsr_class_report(&classes, &known, 0, 100e3);
+        tsr_class_report(&classes, &known, 1, 200e3);
     }
-    CHECK(is_about(ns_on(&classes, &larger, 0, 0), 20e3));
-    CHECK(is_about(ns_on(&classes, &larger, 1, 0), 40e3));
-    tsr_class_report(&classes, &elsewhere, 0, 50e3);
-    CHECK(is_about(ns_on(&classes, &elsewhere, 1, 0), 100e3));
+    CHECK(is_about(ns_on(&classes, &larger, 0, 0), 200e3));
+    CHECK(is_about(ns_on(&classes, &larger, 1, 0), 400e3));
+    tsr_class_report(&classes, &elsewhere, 0, 500e3);
+    CHECK(is_about(ns_on(&classes, &elsewhere, 1, 0), 1000e3));
 }
 
 TEST(what_interrupts_a_sample_does_not_count_for_long)
@@ -112,14 +112,51 @@ TEST(what_was_measured_nowhere_else_is_guessed_by_the_gpus)
     classes.guess[1] = 2;
     struct tsr_class_of some = of(1, 100);
     for (unsigned i = 0; i < 3; i++)
-        tsr_class_report(&classes, &some, 0, 10e3);
-    CHECK(is_about(ns_on(&classes, &some, 1, 0), 20e3));
-    CHECK(is_about(ns_on(&classes, &some, 2, 0), 10e3));
+        tsr_class_report(&classes, &some, 0, 100e3);
+    CHECK(is_about(ns_on(&classes, &some, 1, 0), 200e3));
+    CHECK(is_about(ns_on(&classes, &some, 2, 0), 100e3));
     for (unsigned i = 0; i < 3; i++)
-        tsr_class_report(&classes, &some, 1, 30e3);
+        tsr_class_report(&classes, &some, 1, 300e3);
     struct tsr_class_of other = of(2, 100);
-    tsr_class_report(&classes, &other, 0, 10e3);
-    CHECK(is_about(ns_on(&classes, &other, 1, 0), 30e3));
+    tsr_class_report(&classes, &other, 0, 100e3);
+    CHECK(is_about(ns_on(&classes, &other, 1, 0), 300e3));
+}
+
+TEST(short_launches_say_little_of_a_gpu)
+{
+    start();
+    struct tsr_class_of some = of(1, 100), other = of(2, 100);
+    for (unsigned i = 0; i < 3; i++) {
+        tsr_class_report(&classes, &some, 0, 10e3); /* 6 us of it are the host's */
+        tsr_class_report(&classes, &some, 1, 4e3);
+    }
+    tsr_class_report(&classes, &other, 0, 500e3);
+    CHECK(is_about(ns_on(&classes, &other, 1, 0), 500e3));
+}
+
+TEST(launches_take_as_long_on_gpus_that_are_alike)
+{
+    start();
+    struct tsr_class_of some = of(1, 100), little = of(2, 100), other = of(3, 100), depends = of(4, 100);
+    tsr_class_report(&classes, &other, 0, 190e3);
+    tsr_class_report(&classes, &other, 1, 160e3);
+    CHECK(is_about(ns_on(&classes, &other, 0, 0), 190e3)); /* whether they are alike is not known */
+    for (unsigned i = 0; i < 3; i++)
+        for (uint32_t gpu = 0; gpu < 2; gpu++)
+            tsr_class_report(&classes, &some, gpu, 100e3);
+    CHECK(is_about(ns_on(&classes, &other, 0, 0), 160e3) && is_about(ns_on(&classes, &other, 1, 0), 160e3));
+    tsr_class_report(&classes, &little, 0, 10e3);
+    tsr_class_report(&classes, &little, 1, 4e3);
+    CHECK(is_about(ns_on(&classes, &little, 0, 0), 4e3));
+    tsr_class_report(&classes, &depends, 0, 300e3);
+    tsr_class_report(&classes, &depends, 1, 100e3); /* that is no interruption */
+    CHECK(is_about(ns_on(&classes, &depends, 0, 0), 300e3));
+    struct tsr_class_of slower = of(5, 100);
+    for (unsigned i = 0; i < 20; i++) {
+        tsr_class_report(&classes, &slower, 0, 100e3);
+        tsr_class_report(&classes, &slower, 1, 200e3);
+    }
+    CHECK(is_about(ns_on(&classes, &other, 0, 0), 190e3)); /* they are not alike */
 }
 
 TEST(gpus_that_differ_as_they_do_not_otherwise_are_sampled_more)
