@@ -15,6 +15,8 @@
 #include "schedule/automatic.h"
 
 #define MOST_PARTS 16u
+#define LEAST_BYTES 4096.0 /* to go on elsewhere, where that is made dearer, */
+#define MOST_DEARER 40u    /* twice each time */
 #define BYTES_PER_LEAD_NS 8.0 /* that have to come less to the GPU that goes on, by the lead (docs/schedule.md) */
 
 void tsr_parts_drop(struct tsr_instance *instance)
@@ -47,6 +49,36 @@ static bool find_costs(struct tsr_instance *instance, CUstream stream, const str
     return known;
 }
 
+static const struct tsr_node_action *action_at(const struct tsr_instance *instance, uint32_t rank)
+{
+    return &instance->nodes.all.data[instance->precedence.order[rank]].action;
+}
+
+/* An action is a part of its own. */
+static bool begins_part(const struct tsr_instance *instance, const uint8_t *gpus, uint32_t rank)
+{
+    return !rank || gpus[rank] != gpus[rank - 1] || action_at(instance, rank)->kind || action_at(instance, rank - 1)->kind;
+}
+
+static uint32_t count_parts(const struct tsr_instance *instance, const uint8_t *gpus)
+{
+    uint32_t parts = 0;
+    for (uint32_t i = 0; i < instance->precedence.count; i++)
+        parts += begins_part(instance, gpus, i);
+    return parts;
+}
+
+/* Where there would be too many parts, going on elsewhere is made dearer until there are not: some of them would save little. */
+static bool cut_in_few(const struct tsr_instance *instance, struct tsr_cut_sequence *sequence, uint8_t *gpus)
+{
+    bool found = tsr_cut(sequence, gpus);
+    for (uint32_t i = 0; i < MOST_DEARER && found && count_parts(instance, gpus) > MOST_PARTS; i++) {
+        sequence->elsewhere = 2 * (sequence->elsewhere < LEAST_BYTES ? LEAST_BYTES : sequence->elsewhere);
+        found = tsr_cut(sequence, gpus);
+    }
+    return found;
+}
+
 /* The GPU of each node, in their order; without `spread` the same for all. False: it is not known what they touch. */
 static bool find_gpus(struct tsr_instance *instance, CUstream stream, const struct tsr_stream_found *place, bool spread,
                       uint8_t *gpus)
@@ -55,7 +87,8 @@ static bool find_gpus(struct tsr_instance *instance, CUstream stream, const stru
     double *costs = spread ? calloc((size_t)count * most + 1, sizeof *costs) : NULL;
     struct tsr_cut_sequence sequence = {
         .count = count, .gpus = most, .costs = costs, .elsewhere = BYTES_PER_LEAD_NS * (double)tsr_options()->lead};
-    bool found = (costs || !spread) && find_costs(instance, stream, place, costs) && (!spread || tsr_cut(&sequence, gpus));
+    bool found =
+        (costs || !spread) && find_costs(instance, stream, place, costs) && (!spread || cut_in_few(instance, &sequence, gpus));
     free(costs);
     return found;
 }
@@ -101,11 +134,6 @@ static bool fill(struct tsr_instance *part, const struct tsr_instance *whole, ui
            tsr_nodes_instantiate(to, &part->at_home) == CUDA_SUCCESS;
 }
 
-static const struct tsr_node_action *action_at(const struct tsr_instance *instance, uint32_t rank)
-{
-    return &instance->nodes.all.data[instance->precedence.order[rank]].action;
-}
-
 static bool add_part(struct tsr_instance *whole, uint32_t first, uint32_t end)
 {
     struct tsr_instance *part = tsr_instance_create();
@@ -116,20 +144,6 @@ static bool add_part(struct tsr_instance *whole, uint32_t first, uint32_t end)
     if (part->action.kind)
         return copy_node(&whole->nodes.all.data[whole->precedence.order[first]], &part->nodes);
     return fill(part, whole, first, end);
-}
-
-/* An action is a part of its own. */
-static bool begins_part(const struct tsr_instance *instance, const uint8_t *gpus, uint32_t rank)
-{
-    return !rank || gpus[rank] != gpus[rank - 1] || action_at(instance, rank)->kind || action_at(instance, rank - 1)->kind;
-}
-
-static uint32_t count_parts(const struct tsr_instance *instance, const uint8_t *gpus)
-{
-    uint32_t parts = 0;
-    for (uint32_t i = 0; i < instance->precedence.count; i++)
-        parts += begins_part(instance, gpus, i);
-    return parts;
 }
 
 static bool make_parts(struct tsr_instance *instance, const uint8_t *gpus)

@@ -161,8 +161,7 @@ static bool are_alike(const struct tsr_classes *classes, uint32_t a, uint32_t b)
 }
 
 /* On GPUs that are alike a launch takes as long: of two samples, made at different times, the longer one was interrupted. */
-static float without_interruption(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpu,
-                                  uint32_t best)
+static float without_interruption(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpu, uint32_t best)
 {
     float known = load(&entry->ns[gpu]);
     if (best == TSR_GPUS || best == gpu || !are_alike(classes, gpu, best))
@@ -182,7 +181,8 @@ static bool times_of(const struct tsr_classes *classes, const struct tsr_class *
     float there = load(&entry->ns[first]) / speed_of(classes, first);
     uint32_t best = quickest(classes, entry, gpus);
     for (uint32_t gpu = 0; gpu < gpus; gpu++) {
-        float known = load(&entry->ns[gpu]) > 0 ? without_interruption(classes, entry, gpu, best) : there * speed_of(classes, gpu);
+        float known =
+            load(&entry->ns[gpu]) > 0 ? without_interruption(classes, entry, gpu, best) : there * speed_of(classes, gpu);
         ns[gpu] = scale * (double)known;
     }
     return true;

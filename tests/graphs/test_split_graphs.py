@@ -26,6 +26,23 @@ def test_a_captured_request_is_cut_where_its_layers_go_to_the_next_gpu(native_bu
 
 
 @pytest.mark.full
+def test_what_saves_little_makes_no_parts(native_build: Path, tmp_path: Path) -> None:
+    """A row of half of the layers lies on the other GPU, and a part for each of them would save some bytes: too many parts.
+    Without any a GPU would read half of the weights from afar.
+    """
+    native, requests, near = native_build / "native", WAITED + MORE, {"TESSERA_LEAD": "500"}
+    words = ("scattered", LAYERS, WAITED, MORE, ROWS, KIB)
+    alone = run(native, tmp_path, Machine(1), GUEST, *words)
+    learn(native, tmp_path, POOL, GUEST, "scattered", LAYERS, 1, 0, ROWS, KIB)
+    ran = run(native, tmp_path, POOL, GUEST, *words, **near)
+    assert ran.output == alone.output
+    parts = ran.report["graph_launches"]
+    assert min(parts["0"], parts["1"]) >= requests
+    assert sum(parts.values()) <= 16 * requests
+    assert ran.virtual_ns / alone.virtual_ns < 1.1
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("reserve", [8, 44])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs_that_keep_graphs_in_a_pool(

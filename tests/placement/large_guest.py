@@ -1,11 +1,13 @@
 """A program that is larger than its GPU: `large_guest.py layers LAYERS WAITED UNWAITED ROWS
-KIB`, `... captured LAYERS WAITED UNWAITED ROWS KIB`, `... serve LAYERS REQUESTS ROWS KIB`, `... fill LAYERS ROWS KIB`
+KIB`, `... captured|scattered LAYERS WAITED UNWAITED ROWS KIB`, `...
+serve LAYERS REQUESTS ROWS KIB`, `... fill LAYERS ROWS KIB`
 or `... info`.
 
 layers: each layer has ROWS rows of weights, of KIB each like what goes through the layers, which are made on the GPU;
 requests go through all layers, over the same two buffers, and their results are kept; the host waits for each of the
 first ones. Prints the sum of each result. captured: the same, and a request is a graph of all layers, over its own
-input and output, half of them joined by programmatic dependencies, as cuBLAS does. serve: the same request, waited
+input and output, half of them joined by programmatic dependencies, as cuBLAS does. scattered: as captured, and each
+layer has a row more, which are made together, after all other rows. serve: the same request, waited
 for each time, until a line comes in, and REQUESTS more; prints "right", or the first error and the next one. fill:
 prints how many of the layers there was memory for. info: prints what memory the GPU says it has.
 """
@@ -15,6 +17,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +92,10 @@ def layers(count: int, waited: int, unwaited: int, rows: int, kib: int) -> None:
     print(*(program.sum(result) for result in results))
 
 
-def captured(count: int, waited: int, unwaited: int, rows: int, kib: int) -> None:
+def captured(count: int, waited: int, unwaited: int, rows: int, kib: int, *, scattered: bool = False) -> None:
     program, requests = Program(rows, kib), waited + unwaited
     weights = [program.buffer(program.count * rows, number) for number in range(count)]
+    more = program.buffer(program.count * count, 3) if scattered else None
     between = [program.buffer(program.count, number) for number in range(3)]
     given = [program.buffer(program.count, number) for number in range(requests)]
     results = [program.buffer(program.count, number) for number in range(requests)]
@@ -99,6 +103,9 @@ def captured(count: int, waited: int, unwaited: int, rows: int, kib: int) -> Non
     for number, weight in enumerate(weights):
         to, source = between[1 + number % 2], between[0 if number == 0 else 1 + (number - 1) % 2]
         program.launch(program.layer, (to, source, weight), program.count, rows, *[PROGRAMMATIC] * (number % 2))
+        if more is not None:
+            row = int(more) + number * program.count * 4
+            program.launch(program.layer, (to, to, driver.CUdeviceptr(row)), program.count, 1)
     graph = call(driver.cuGraphInstantiate(call(driver.cuStreamEndCapture(program.stream)), 0))
     for request in range(requests):
         call(driver.cuMemcpyDtoDAsync(between[0], given[request], program.count * 4, program.stream))
@@ -158,6 +165,7 @@ if __name__ == "__main__":
         programs: dict[str, Callable[..., None]] = {
             "layers": layers,
             "captured": captured,
+            "scattered": partial(captured, scattered=True),
             "serve": serve,
             "fill": fill,
         }
