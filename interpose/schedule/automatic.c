@@ -31,6 +31,8 @@
 #define MARK_AT_ONCE 1.0    /* and after so much in any case */
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
 
+_Static_assert(TSR_PLACE_QUEUE_SHIFT == TSR_TICKET_SHIFT, "tickets are as the rule sees them");
+
 bool tsr_automatic_is_on;
 struct tsr_automatic_state *tsr_automatic;
 pthread_mutex_t tsr_automatic_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,16 +54,29 @@ static __thread bool samples;       /* it is to be a sample, on the GPU that was
 static __thread struct tsr_sample *sample;
 static __thread struct tsr_sample_away sample_away;
 
-static struct tsr_automatic_recent *recent_of(uint64_t ticket)
+static const struct tsr_automatic_recent *recent_of(uint64_t ticket)
 {
-    return &tsr_automatic->recent[(ticket + (ticket >> TSR_TICKET_SHIFT) * 40503u) % TSR_PLACE_KNOWN];
+    const struct tsr_automatic_recent *recent = &tsr_automatic->recent[tsr_place_known_at(ticket)];
+    for (uint32_t i = 0; i < TSR_PLACE_WAYS; i++)
+        if (recent[i].ticket == ticket)
+            return &recent[i];
+    return NULL;
+}
+
+/* In the place of the oldest. */
+static void note_recent_locked(uint64_t ticket)
+{
+    struct tsr_automatic_recent *recent = &tsr_automatic->recent[tsr_place_known_at(ticket)], *oldest = recent;
+    for (uint32_t i = 0; i < TSR_PLACE_WAYS; i++)
+        oldest = recent[i].number < oldest->number ? &recent[i] : oldest;
+    *oldest = (struct tsr_automatic_recent){.ticket = ticket, .number = tsr_automatic->figures.launches, .shape = class.shape};
 }
 
 static bool is_fresh(void *context, uint64_t ticket)
 {
     (void)context;
     const struct tsr_automatic_recent *recent = recent_of(ticket);
-    return recent->ticket == ticket && tsr_automatic->figures.launches - recent->number < TSR_PLACE_OLD;
+    return recent && tsr_automatic->figures.launches - recent->number < TSR_PLACE_OLD;
 }
 
 /* Bytes that would have to come to the GPU: through the link each time; now; and memory for copies, of which nothing has to be there. */
@@ -379,7 +394,7 @@ static void note_pulled_locked(uint32_t gpu)
 {
     for (uint32_t i = 0; i < asked.part_count; i++) {
         const struct tsr_automatic_recent *writer = recent_of(asked.parts[i].writer);
-        if (!(asked.parts[i].holders >> gpu & 1) && writer->ticket == asked.parts[i].writer && writer->shape)
+        if (!(asked.parts[i].holders >> gpu & 1) && writer && writer->shape)
             tsr_class_pulled(writer->shape);
     }
     tsr_class_given(&class);
@@ -442,8 +457,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     tsr_place_take(&tsr_automatic->place, &asked, &choice, gpu, ticket);
     samples = gpu == TSR_RANK_HOME && is_due_locked(TSR_RANK_HOME);
     if (ticket)
-        *recent_of(ticket) =
-            (struct tsr_automatic_recent){.ticket = ticket, .number = tsr_automatic->figures.launches, .shape = class.shape};
+        note_recent_locked(ticket);
     note_pulled_locked(gpu);
     if (tsr_plan_is_there)
         tsr_plan_went(gpu, choice.own.finish_ns[TSR_PLACE_ACTUAL]);

@@ -2,6 +2,7 @@
 #include "schedule/chains.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define HISTORY_FADES 0.9f /* what was seen before, at each sight */
 #define HAS_GROWN 0.8f     /* of what is expected of it */
@@ -61,14 +62,17 @@ static struct tsr_place_history *history_of(const struct tsr_place *place, uint6
     return history;
 }
 
-const struct tsr_place_history *tsr_chain_history(const struct tsr_place *place, const struct tsr_place_launch *launch,
-                                                  const struct tsr_chain_readers *of)
+const struct tsr_place_chain *tsr_chain_find(const struct tsr_place *place, const struct tsr_place_launch *launch,
+                                             const struct tsr_chain_readers *of, const struct tsr_place_history **history)
 {
-    if (!launch->like || goes_on_with(place, launch, of))
-        return NULL;
+    uint64_t number = goes_on_with(place, launch, of);
+    *history = NULL;
+    if (number)
+        return chain_at(place, number);
     uint64_t key = key_of(launch, of);
-    const struct tsr_place_history *history = history_at(place, key);
-    return history->key == key ? history : NULL;
+    if (launch->like && history_at(place, key)->key == key)
+        *history = history_at(place, key);
+    return NULL;
 }
 
 static void fade(struct tsr_place_history *history)
@@ -132,7 +136,7 @@ static void read_part(const struct tsr_place *place, struct tsr_place_known *wri
 }
 
 void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *launch, const struct tsr_chain_readers *of,
-                    struct tsr_place_known *own)
+                    const double late_ns[3], struct tsr_place_known *own)
 {
     const struct tsr_place_known *last = of->known[TSR_PLACE_PARTS];
     uint64_t number = goes_on_with(place, launch, of);
@@ -141,6 +145,7 @@ void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *laun
         number = ++place->chain_count;
         place->chains[number % TSR_PLACE_CHAINS] =
             (struct tsr_place_chain){.number = number, .beside = last ? root_of(place, last->chain) : 0, .key = key};
+        memcpy(place->chains[number % TSR_PLACE_CHAINS].late_ns, late_ns, 3 * sizeof *late_ns);
         open_history(place, key);
     }
     for (uint32_t i = 0; i < launch->part_count; i++)

@@ -18,12 +18,12 @@ struct tsr_chain_readers {
     struct tsr_place_known *known[TSR_PLACE_PARTS + 1];
 };
 
-/* Of a launch that opens a chain. NULL: it opens none, or nothing is known. */
-const struct tsr_place_history *tsr_chain_history(const struct tsr_place *place, const struct tsr_place_launch *launch,
-                                                  const struct tsr_chain_readers *of);
+/* The chain with which it goes on, if that is remembered. history: of a launch that opens one; NULL: nothing is known, or it opens none. */
+const struct tsr_place_chain *tsr_chain_find(const struct tsr_place *place, const struct tsr_place_launch *launch,
+                                             const struct tsr_chain_readers *of, const struct tsr_place_history **history);
 
-/* The launch takes place; own is what will be remembered of it. */
+/* The launch takes place; late_ns: of a chain that it opens; own is what will be remembered of it. */
 void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *launch, const struct tsr_chain_readers *of,
-                    struct tsr_place_known *own);
+                    const double late_ns[3], struct tsr_place_known *own);
 
 #endif

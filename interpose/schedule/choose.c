@@ -11,6 +11,7 @@
 #define LITTLE_BYTES 65536u /* that a short chain reads of what other GPUs wrote: copying them costs less than waiting for its results on another GPU */
 #define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
 #define CHAIN_LEAD 0.25   /* of the work of chains that nobody joins, if that is less than the lead, between GPUs that are not alike */
+#define HELD_UP_PART 0.5  /* of its chain's work, by which a launch may end later on a GPU that would else do nothing */
 #define ALIKE 1.25 /* as many times as long take the same launches */
 
 /* Copies into one GPU from another come one after the other. */
@@ -119,6 +120,20 @@ static double chain_end(const struct tsr_question *question, uint32_t gpu, doubl
     return finish_ns + question->rest_ns[gpu];
 }
 
+/*
+ * By how much it may end later on the GPU. It opens a chain, the GPU has nothing to do, and the host was held up a short time ago, as home's queue was full:
+ * what would come next, and use that GPU, it cannot ask for.
+ */
+double tsr_question_late_ns(const struct tsr_question *question, uint32_t gpu)
+{
+    const struct tsr_place *place = question->place;
+    double work_ns = question->history ? (double)question->history->work_ns : 0;
+    bool lets_it_go_on = gpu != place->options.home && work_ns > place->options.lead_ns && place->held_up_ns > 0 &&
+                         question->launch->now_ns - place->held_up_ns < work_ns &&
+                         question->timeline->free_ns[gpu] <= question->now_ns;
+    return lets_it_go_on ? HELD_UP_PART * work_ns : 0;
+}
+
 /* What it leaves could be back home before one GPU would be done with it. */
 static bool is_home_in_time(const struct tsr_question *question, uint32_t gpu, double finish_ns)
 {
@@ -126,7 +141,8 @@ static bool is_home_in_time(const struct tsr_question *question, uint32_t gpu, d
     double single_ns = question->timeline->single_ns + question->rest_ns[options->home] + question->coming_all_ns;
     const struct tsr_place_link *link = &options->links[gpu][options->home];
     double back_ns = link->fence_ns + link->copy_ns + (double)question->launch->written * link->ns_per_byte;
-    return !options->careful || gpu == options->home || chain_end(question, gpu, finish_ns) + back_ns <= single_ns;
+    return !options->careful || gpu == options->home || finish_ns <= question->late_ns ||
+           chain_end(question, gpu, finish_ns) + back_ns <= single_ns + tsr_question_late_ns(question, gpu);
 }
 
 static double end_ns_on(const struct tsr_question *question, uint32_t gpu)
@@ -165,6 +181,9 @@ static double lead_to(const struct tsr_question *question, uint32_t gpu, uint32_
     double lead_ns = question->place->options.lead_ns;
     if (!question->history || question->history->joins || question->count || tsr_are_alike(question->place, gpu, own))
         return lead_ns;
+    double late_ns = tsr_question_late_ns(question, gpu);
+    if (late_ns > 0)
+        return -late_ns;
     double chain_ns = CHAIN_LEAD * (double)question->history->work_ns;
     return chain_ns < lead_ns ? chain_ns : lead_ns;
 }
@@ -240,9 +259,10 @@ static bool stays_where_it_is(const struct tsr_question *question, uint32_t allo
     if (!(allowed >> own & 1) || !look_in_place(question, own, free_ns, there))
         return false;
     double score = score_of(question, there, chain_end(question, own, there->finish_ns), 0);
+    double most_ns = question->history ? HELD_UP_PART * (double)question->history->work_ns : 0;
     for (uint32_t gpu = 0; gpu < gpus; gpu++) {
         double soonest = soonest_ns(question, gpu);
-        if (soonest <= score && others >> gpu & 1 && soonest + away_from(question, gpu, own) <= score)
+        if (soonest <= score + most_ns && others >> gpu & 1 && soonest + away_from(question, gpu, own) <= score)
             return false;
     }
     return is_home_in_time(question, own, there->finish_ns);

@@ -11,8 +11,7 @@
 #define LONGER 1.25f         /* times as long as known: what comes next is a sample, too, */
 #define IN_A_ROW 3u          /* and so many of these are believed: the GPU has become slower */
 #define DOUBTED 16u          /* one of so many is a sample at least while GPUs differ in a class by more than they do otherwise */
-#define ALIKE 1.05f          /* GPUs whose times differ by less */
-#define SHORT_NS 20e3f       /* launches that say little of a GPU: what is measured of them is the host's time between events, too */
+#define SHORT_NS 100e3f      /* launches that say little of a GPU: what is measured of them is the host's time between events, too */
 #define MOST_TIMES 2.0f      /* that a sample may be of what was known */
 #define MOST_SCALE 16.0f     /* by which a function's other shapes are trusted */
 #define LEAST_NS 2000.0      /* of what nothing is known */
@@ -74,12 +73,16 @@ struct tsr_class_of tsr_class_find(struct tsr_classes *classes, uint64_t functio
     return of;
 }
 
+static float guess_of(const struct tsr_classes *classes, uint32_t gpu)
+{
+    return classes->guess[gpu] > 0 ? classes->guess[gpu] : 1;
+}
+
+/* Of GPUs that differ no more from what was guessed samples cannot tell: these are not made at the same time, and the GPU that is measured more would look faster. */
 static float speed_of(const struct tsr_classes *classes, uint32_t gpu)
 {
-    float speed = load(&classes->speed[gpu]);
-    if (speed <= 0)
-        speed = classes->guess[gpu];
-    return speed > 0 ? speed : 1;
+    float speed = load(&classes->speed[gpu]), guess = guess_of(classes, gpu);
+    return speed < LONGER * guess && guess < LONGER * speed ? guess : speed > 0 ? speed : guess;
 }
 
 /*
@@ -139,35 +142,26 @@ bool tsr_class_is_measured(const struct tsr_class_of *of)
     return is;
 }
 
-/* Where the class takes least, speeds apart. TSR_GPUS: it was measured nowhere. */
+/* Where the class takes least, GPUs apart. TSR_GPUS: it was measured nowhere. */
 static uint32_t quickest(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpus)
 {
     uint32_t best = TSR_GPUS;
     float best_ns = 0;
     for (uint32_t gpu = 0; gpu < gpus; gpu++) {
-        float ns = load(&entry->ns[gpu]) / speed_of(classes, gpu);
+        float ns = load(&entry->ns[gpu]) / guess_of(classes, gpu);
         if (ns > 0 && (best == TSR_GPUS || ns < best_ns))
             best = gpu, best_ns = ns;
     }
     return best;
 }
 
-/* By what was measured: the first GPU is the one that others are compared with. */
-static bool are_alike(const struct tsr_classes *classes, uint32_t a, uint32_t b)
-{
-    float of_a = speed_of(classes, a), of_b = speed_of(classes, b);
-    bool known = (!a || load(&classes->speed[a]) > 0) && (!b || load(&classes->speed[b]) > 0);
-    return known && of_a < ALIKE * of_b && of_b < ALIKE * of_a;
-}
-
-/* On GPUs that are alike a launch takes as long: of two samples, made at different times, the longer one was interrupted. */
+/* As on the GPU where it takes least, if that is like this one: of two samples, made at different times, the longer one was interrupted. */
 static float without_interruption(const struct tsr_classes *classes, const struct tsr_class *entry, uint32_t gpu, uint32_t best)
 {
-    float known = load(&entry->ns[gpu]);
-    if (best == TSR_GPUS || best == gpu || !are_alike(classes, gpu, best))
-        return known;
-    float same = load(&entry->ns[best]) / speed_of(classes, best) * speed_of(classes, gpu);
-    return known > same && (known < LONGER * same || same < SHORT_NS) ? same : known;
+    float known = load(&entry->ns[gpu]), same = load(&entry->ns[best]) / speed_of(classes, best) * speed_of(classes, gpu);
+    bool as_guessed = speed_of(classes, gpu) == guess_of(classes, gpu) && speed_of(classes, best) == guess_of(classes, best);
+    bool is_little = same < SHORT_NS && load(&classes->speed[gpu > best ? gpu : best]) > 0;
+    return as_guessed && known > same && (known < LONGER * same || is_little) ? same : known;
 }
 
 /* On each GPU: as measured there, or on the first GPU on which it was. False: it was on none. */

@@ -11,7 +11,6 @@
 #define FADES 0.95        /* what came before a comparison, at the next one */
 #define AHEAD 0.9         /* who ends so much earlier is ahead */
 #define AHEAD_FOR 6u      /* comparisons, before launches follow */
-#define TICKET_SPREAD 40503u
 #define HELD_UP_NS 10e3   /* a shorter wait of the host shows only that the work was done */
 #define LEAST_GIVEN_NS 1e6 /* work from which something is learnt of the pace */
 #define PACE_BEGINS_NS 20e6 /* of work as if it had been seen to take as long as measured */
@@ -28,16 +27,22 @@ _Static_assert(TSR_PLACE_TIMELINES == sizeof((struct tsr_place *)0)->timelines /
 _Static_assert(TSR_PLACE_KNOWN == sizeof((struct tsr_place *)0)->known / sizeof(struct tsr_place_known), "known");
 _Static_assert(TSR_PLACE_PARTS == sizeof((struct tsr_place_launch *)0)->parts / sizeof(struct tsr_place_part), "parts");
 
-static struct tsr_place_known *slot_of(const struct tsr_place *place, uint64_t ticket)
-{
-    uint64_t queue = ticket >> 48;
-    return (struct tsr_place_known *)&place->known[(ticket + queue * TICKET_SPREAD) % TSR_PLACE_KNOWN];
-}
-
 static struct tsr_place_known *find(const struct tsr_place *place, uint64_t ticket)
 {
-    struct tsr_place_known *known = slot_of(place, ticket);
-    return ticket && known->ticket == ticket ? known : NULL;
+    const struct tsr_place_known *known = &place->known[tsr_place_known_at(ticket)];
+    for (uint32_t i = 0; i < TSR_PLACE_WAYS && ticket; i++)
+        if (known[i].ticket == ticket)
+            return (struct tsr_place_known *)&known[i];
+    return NULL;
+}
+
+/* In the place of the oldest. */
+static void remember(struct tsr_place *place, const struct tsr_place_known *own)
+{
+    struct tsr_place_known *known = &place->known[tsr_place_known_at(own->ticket)], *oldest = known;
+    for (uint32_t i = 0; i < TSR_PLACE_WAYS; i++)
+        oldest = known[i].number < oldest->number ? &known[i] : oldest;
+    *oldest = *own;
 }
 
 void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *options)
@@ -57,9 +62,26 @@ static double expected_ns(const struct tsr_place *place, const struct tsr_place_
     return known->finish_ns[TSR_PLACE_ACTUAL] + place->shift_ns[known->gpu[TSR_PLACE_ACTUAL]] - known->shift_ns;
 }
 
-static double done_ns(const struct tsr_place *place, const struct tsr_place_known *writer, uint32_t number)
+static uint64_t *waited_for(const struct tsr_place *place, uint64_t ticket)
 {
-    return number == TSR_PLACE_ACTUAL ? expected_ns(place, writer) : writer->finish_ns[number];
+    return (uint64_t *)&place->waited_for[(ticket >> TSR_PLACE_QUEUE_SHIFT) % TSR_PLACE_QUEUES];
+}
+
+/* The host has waited for it, or for a later one of its queue. */
+static bool is_over(const struct tsr_place *place, uint64_t ticket)
+{
+    uint64_t latest = *waited_for(place, ticket);
+    return latest >= ticket && latest >> TSR_PLACE_QUEUE_SHIFT == ticket >> TSR_PLACE_QUEUE_SHIFT;
+}
+
+/* On a GPU that several streams share, with the rest of its work at the latest; and what the host has waited for, by now. */
+static double done_ns(const struct tsr_question *question, const struct tsr_place_known *writer, uint32_t number)
+{
+    double known_ns = number == TSR_PLACE_ACTUAL ? expected_ns(question->place, writer) : writer->finish_ns[number];
+    if (is_over(question->place, writer->ticket))
+        return known_ns < question->now_ns ? known_ns : question->now_ns;
+    bool shared = question->launch->shared >> writer->gpu[number] & 1;
+    return shared ? tsr_later(known_ns, question->timeline->free_ns[writer->gpu[number]]) : known_ns;
 }
 
 static void ask(struct tsr_question *question, struct tsr_place *place, const struct tsr_place_launch *launch,
@@ -80,10 +102,8 @@ static void ask(struct tsr_question *question, struct tsr_place *place, const st
         const struct tsr_place_part *part = &launch->parts[i];
         if (!writer && number != TSR_PLACE_ACTUAL)
             continue;
-        double shared_ns =
-            writer && launch->shared >> writer->gpu[number] & 1 ? question->timeline->free_ns[writer->gpu[number]] : 0;
         question->reads[question->count++] = (struct tsr_question_read){
-            .done_ns = writer ? tsr_later(done_ns(place, writer, number), shared_ns) : 0,
+            .done_ns = writer ? done_ns(question, writer, number) : 0,
             .bytes = part->bytes,
             .holders = number == TSR_PLACE_ACTUAL ? part->holders : writer->holders[number],
             .gpu = writer ? writer->gpu[number] : (uint32_t)__builtin_ctz(part->holders | 1u << (TSR_GPUS - 1)),
@@ -221,6 +241,12 @@ static void begin(struct tsr_question *question, struct tsr_place *place, const 
     timeline->single_ns = tsr_later(timeline->single_ns, question->now_ns) + launch->ns[place->options.home];
 }
 
+/* Until when its chain may take, if it begins on a GPU where it may end late. */
+static double late_until(const struct tsr_question *question, uint32_t gpu, double finish_ns)
+{
+    return tsr_question_late_ns(question, gpu) > 0 ? finish_ns + question->rest_ns[gpu] : 0;
+}
+
 /* What is coming bears on where it goes, not on when it ends there. */
 static uint32_t choose(struct tsr_question *question, uint32_t strategy, uint32_t allowed, struct tsr_option *chosen)
 {
@@ -241,17 +267,21 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     choice->own = (struct tsr_place_known){0};
     look_up(place, launch, known);
     struct tsr_question question;
-    question.history = tsr_chain_history(place, launch, &readers);
+    const struct tsr_place_chain *chain = tsr_chain_find(place, launch, &readers, &question.history);
     expect_rest(&question, place, launch);
     for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
         if (!(place->options.strategies >> strategy & 1))
             continue;
         begin(&question, place, launch, strategy, known);
+        question.late_ns = chain ? chain->late_ns[strategy] : 0;
         uint32_t gpu = choose(&question, strategy, launch->allowed, &option);
+        choice->late_ns[strategy] = late_until(&question, gpu, option.finish_ns);
         advance(place, &question, strategy, gpu, &option, known, &choice->own);
     }
     begin(&question, place, launch, TSR_PLACE_ACTUAL, known);
+    question.late_ns = chain ? chain->late_ns[TSR_PLACE_ACTUAL] : 0;
     choice->gpu = choose(&question, place->strategy, affordable(place, launch), &option);
+    choice->late_ns[TSR_PLACE_ACTUAL] = late_until(&question, choice->gpu, option.finish_ns);
     choice->opened_ns = question.history ? (double)question.history->work_ns : 0;
     choice->start_ns = option.start_ns;
     choice->finish_ns = option.finish_ns;
@@ -316,13 +346,14 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     place->given_away |= gpu != home;
     place->sights[gpu].waits |= waits_for_others(launch, known, gpu);
     choice->own.busy_ns = place->busy_ns[gpu] += launch->ns[gpu] / place->pace;
-    tsr_chain_take(place, launch, &readers, &choice->own);
+    tsr_chain_take(place, launch, &readers, choice->late_ns, &choice->own);
     tsr_coming_take(place, launch, choice->opened_ns, &choice->own);
     place->decided[gpu]++;
     choice->own.ticket = ticket;
     choice->own.shift_ns = place->shift_ns[gpu];
+    choice->own.number = ++place->taken;
     if (ticket)
-        *slot_of(place, ticket) = choice->own;
+        remember(place, &choice->own);
     return (struct tsr_place_answer){option.start_ns, option.finish_ns, choice->own.single_ns,
                                      option.missing + (gpu == home ? 0 : launch->constants[gpu])};
 }
@@ -459,6 +490,8 @@ static void host_waited(struct tsr_place *place, const struct tsr_place_known *k
         timeline->behind_ns = tsr_later(began_ns + timeline->behind_ns, known->finish_ns[strategy]) - ended_ns;
     }
     place->single_behind_ns = tsr_later(began_ns + place->single_behind_ns, known->single_ns) - ended_ns;
+    uint64_t *latest = waited_for(place, known->ticket);
+    *latest = is_over(place, known->ticket) ? *latest : known->ticket;
 }
 
 void tsr_place_waited_beside(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)
@@ -486,6 +519,7 @@ void tsr_place_held_up(struct tsr_place *place, double began_ns, double ended_ns
 {
     uint32_t home = place->options.home;
     double queue_ns = place->timelines[TSR_PLACE_ACTUAL].free_ns[home] - ended_ns; /* that it can be ahead */
+    place->held_up_ns = ended_ns;
     for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
         struct tsr_place_timeline *timeline = &place->timelines[strategy];
         timeline->behind_ns = tsr_later(began_ns + timeline->behind_ns, timeline->free_ns[home] - queue_ns) - ended_ns;

@@ -33,6 +33,7 @@ struct tsr_question {
     double shortest_ns;                        /* where that is shortest */
     double now_ns, least_ns;                   /* of the host; before which it starts nowhere */
     bool constants;                            /* count */
+    double late_ns;                            /* of the chain with which it goes on (tsr_place_chain) */
     bool counts_coming;                        /* GPUs are free only when they have done what other streams will bring, too: */
     double coming_ns[TSR_GPUS], coming_all_ns; /* all: that one GPU would do, too */
     uint32_t count, last;
@@ -52,6 +53,9 @@ static inline double tsr_question_free_ns(const struct tsr_question *question, u
 
 /* How it would fare there. links: written, when the links to the GPU have done; NULL: nobody asks. */
 struct tsr_option tsr_question_look(const struct tsr_question *question, uint32_t gpu, double *links);
+
+/* By how much the chain that it opens may end later on the GPU. */
+double tsr_question_late_ns(const struct tsr_question *question, uint32_t gpu);
 
 /* What is measured of GPUs that are alike differs a little, too. */
 bool tsr_are_alike(const struct tsr_place *place, uint32_t a, uint32_t b);

@@ -72,6 +72,24 @@ static uint32_t chain(unsigned count, double ns, double now_ns, uint64_t *last)
     return gpu;
 }
 
+/* Two queues that advance in step, one of which would come to the other's place each time. */
+TEST(queues_do_not_make_each_other_forgotten)
+{
+    uint64_t first = 1, second = (1ull << TSR_PLACE_QUEUE_SHIFT) + 1;
+    while (tsr_place_known_at(first) != tsr_place_known_at(second))
+        first++;
+    start(2, NVLINK);
+    for (unsigned i = 0; i < 3000; i++)
+        for (unsigned queue = 0; queue < 2; queue++) {
+            struct tsr_place_launch launch = made(0, MS);
+            struct tsr_place_choice choice;
+            tsr_place_choose(&place, &launch, &choice);
+            tsr_place_take(&place, &launch, &choice, 0, (queue ? second : first) + i);
+        }
+    for (unsigned i = 0; i < 3000; i++)
+        CHECK(tsr_place_gpu(&place, first + i) == 0 && tsr_place_gpu(&place, second + i) == 0);
+}
+
 TEST(a_chain_stays_where_it_began)
 {
     uint64_t last = 0;
@@ -207,14 +225,14 @@ TEST(constants_are_copied_for_what_lacking_them_has_cost)
 enum { STEP = 1, BESIDE, SIDE, FIRST_OF_BRANCH, OF_BRANCH, UPDATE };
 
 /* By ticket: who holds its results, of `result` bytes each. */
-static uint32_t held[20000];
+static uint32_t held[40000];
 static uint64_t result, pulls;
 static double slower = 1; /* GPU 1, as many times */
 
 /* A launch of the one stream that reads what those with these tickets wrote; 0: nothing. Its ticket. */
-static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second)
+static uint64_t run_at(double now_ns, uint64_t like, double ns, uint64_t first, uint64_t second)
 {
-    struct tsr_place_launch launch = made(0, ns);
+    struct tsr_place_launch launch = made(now_ns, ns);
     uint64_t read[] = {first, second};
     launch.ns[1] *= slower;
     launch.like = like;
@@ -230,6 +248,11 @@ static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second
         held[launch.parts[i].writer] |= held[tickets];
     pulls += answer.pulled / result;
     return tickets;
+}
+
+static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second)
+{
+    return run_at(0, like, ns, first, second);
 }
 
 static void start_chains_on(uint32_t gpus, uint64_t bytes)
@@ -419,6 +442,40 @@ TEST(what_was_short_may_grow_long)
     with_sides(50, 100, 10 * US, last);
     CHECK(place.decided[1] > 48 * 100);
     CHECK(tsr_place_end(&place) < 0.71 * place.single_ns);
+}
+
+/*
+ * A host that is held up as soon as home has more than `queue_ns` to do: requests of 320 launches, each a chain of 32 ms at home. Until when the GPUs are
+ * busy, and then the host, which has waited for them.
+ */
+static double with_queue(unsigned times, double queue_ns, double now_ns)
+{
+    for (unsigned i = 0; i < times; i++) {
+        uint64_t last = 0;
+        for (unsigned step = 0; step < 320; step++, now_ns += 5 * US) {
+            double most_ns = place.timelines[TSR_PLACE_ACTUAL].free_ns[0] - queue_ns;
+            if (most_ns > now_ns + 20 * US) {
+                tsr_place_held_up(&place, now_ns, most_ns);
+                now_ns = most_ns;
+            }
+            last = run_at(now_ns, step ? BESIDE : STEP, 100 * US, last, 0);
+        }
+    }
+    double began_ns = now_ns;
+    now_ns = tsr_place_end(&place);
+    tsr_place_waited(&place, tickets, began_ns, now_ns);
+    return now_ns;
+}
+
+TEST(a_slower_gpu_gets_its_share_from_a_host_that_is_held_up)
+{
+    for (double queue_ns = 36 * MS; queue_ns < 80 * MS; queue_ns += 7 * MS) {
+        start_chains(MB);
+        slower = 2.2;
+        double began_ns = with_queue(20, queue_ns, 0);
+        double took_ns = with_queue(20, queue_ns, began_ns) - began_ns;
+        CHECK(took_ns < 20 * 32 * MS / (1 + 1 / slower) / 0.85);
+    }
 }
 
 /* Once more work than a lead is: what was then expected of them fades as they are joined. */
@@ -679,6 +736,32 @@ TEST(a_wait_beside_other_streams_tells_nothing_of_their_work)
     CHECK(tsr_place_end(&place) < 3 * MS);
 }
 
+TEST(what_the_host_has_waited_for_is_done_though_others_share_the_gpu)
+{
+    struct tsr_place_launch launch;
+    for (unsigned waits = 0; waits < 2; waits++) {
+        start(2, NVLINK);
+        for (unsigned i = 0; i < 100; i++) {
+            launch = made(0, MS);
+            launch.allowed = 1u;
+            go(&launch, NULL);
+        }
+        launch = made(0, 0.1 * MS);
+        launch.allowed = 1u;
+        go(&launch, NULL);
+        uint64_t own = tickets;
+        if (waits)
+            tsr_place_waited_beside(&place, own, 0, MS);
+        launch = made(MS, 10 * MS);
+        launch.last = own;
+        launch.shared = 1u;
+        add_part(&launch, own, MB, 1u);
+        struct tsr_place_answer answer;
+        CHECK_EQ(go(&launch, &answer).gpu, waits);
+        CHECK(!waits || answer.finish_ns < 12 * MS);
+    }
+}
+
 TEST(a_full_queue_at_home_holds_up_only_who_fills_it)
 {
     start(2, NVLINK);
@@ -734,7 +817,7 @@ static uint64_t give_branch(struct real *real, uint64_t like, uint64_t reads, do
             add_part(&launch, reads, MB, 1);
         for (uint32_t p = 0; p < launch.part_count; p++) {
             uint64_t writer = launch.parts[p].writer;
-            launch.parts[p].holders = 1u << place.known[writer % TSR_PLACE_KNOWN].gpu[TSR_PLACE_ACTUAL];
+            launch.parts[p].holders = 1u << tsr_place_gpu(&place, writer);
         }
         uint32_t gpu = go(&launch, NULL).gpu;
         double start_ns = tsr_later(real->now_ns, real->free_ns[gpu]);
@@ -763,8 +846,8 @@ static double run_wrong(double wrong)
         last = give_branch(&real, 1001, last, wrong);
         struct tsr_place_launch both = made(real.now_ns, 10 * US);
         both.last = tickets;
-        add_part(&both, first, MB, 1u << place.known[first % TSR_PLACE_KNOWN].gpu[TSR_PLACE_ACTUAL]);
-        add_part(&both, last, MB, 1u << place.known[last % TSR_PLACE_KNOWN].gpu[TSR_PLACE_ACTUAL]);
+        add_part(&both, first, MB, 1u << tsr_place_gpu(&place, first));
+        add_part(&both, last, MB, 1u << tsr_place_gpu(&place, last));
         uint32_t gpu = go(&both, NULL).gpu;
         double start_ns = tsr_later(real.free_ns[gpu], tsr_later(real.done_ns[first], real.done_ns[last]) + 20 * US);
         real.free_ns[gpu] = real.done_ns[tickets] = start_ns + 10 * US;

@@ -19,7 +19,8 @@
  * Both are simulated in virtual time with every launch (a *timeline* each); launches follow the one that gets ahead, STAY until then. In
  * either, a launch leaves home only if its results could be back home by the time at which one GPU, alone, would have them: so no chain of
  * choices, each of which looks good, ends later than everything at home. What was gained before may be lost again up to `slack_ns`.
- * What is seen of GPUs (below) moves that time along with their clocks.
+ * What is seen of GPUs (below) moves that time along with their clocks. And a chain may end later by half of its work on a GPU that has nothing to do, while
+ * the host is held up by home's full queue: it cannot ask for what would use that GPU better.
  *
  * The strategies are simulated as if bytes of long ago (constants) were everywhere. Really, they are copied as credit allows: the time of each
  * launch that stays home although it would run elsewhere under the strategy that is followed. So all copying of constants together takes no longer
@@ -41,10 +42,13 @@
 
 #define TSR_PLACE_OLD 3000u   /* launches after which what was written counts as constant */
 #define TSR_PLACE_PARTS 12u   /* of what a launch reads */
-#define TSR_PLACE_KNOWN 8192u /* a power of two: launches that are remembered */
+#define TSR_PLACE_KNOWN 8192u /* a power of two: launches that are remembered, */
+#define TSR_PLACE_WAYS 2u     /* in places for so many each: queues advance in step, and one would follow in the other's */
+#define TSR_PLACE_QUEUE_SHIFT 48 /* tickets: their queue above it */
 #define TSR_PLACE_CHAINS 2048u
 #define TSR_PLACE_HISTORIES 2048u
 #define TSR_PLACE_STREAMS 64u
+#define TSR_PLACE_QUEUES 64u
 
 /* What programs' processes and simulations give the rule and the guard, unless set otherwise. The first is the default of TESSERA_LEAD. */
 #define TSR_PLACE_LEAD_NS 500000u
@@ -78,7 +82,7 @@ struct tsr_place_options {
 
 /* Fresh bytes of one writer that the launch reads. A writer that is not remembered counts as done. */
 struct tsr_place_part {
-    uint64_t writer; /* ticket */
+    uint64_t writer; /* ticket: its queue in the upper 16 bits, of which later ones are done later */
     uint64_t bytes;
     uint32_t holders; /* bit n: GPU n */
 };
@@ -107,8 +111,8 @@ struct tsr_place_known {
     double busy_ns; /* what its GPU was given until then, by measured times, with it */
     uint16_t holders[3];
     uint8_t gpu[3];
-    bool was_read, was_shared; /* by any launch; by one of an older chain */
-    uint64_t chain, like;
+    bool was_read, was_shared;    /* by any launch; by one of an older chain */
+    uint64_t chain, like, number; /* number: which of all launches it was */
 };
 
 /* A chain of launches (schedule/chains.h). */
@@ -119,6 +123,8 @@ struct tsr_place_chain {
     uint64_t key;    /* of its history */
     uint64_t bytes;  /* that others read of it */
     double work_ns;
+    double late_ns
+        [3]; /* by timeline: until when its launches may end on another GPU than home, though one GPU would end sooner; 0: they may not */
 };
 
 /* What chains that begin in the same place are like. */
@@ -146,9 +152,10 @@ struct tsr_place_choice {
     struct tsr_place_known own;
     /* What is expected there, as long as nothing else has been asked or reported. */
     double start_ns, finish_ns;
-    bool copies;      /* something */
-    bool idles;       /* the GPU has nothing else to do until what the launch reads can be copied */
-    double opened_ns; /* home's time of the chain that it opens, as far as is known */
+    bool copies;       /* something */
+    bool idles;        /* the GPU has nothing else to do until what the launch reads can be copied */
+    double opened_ns;  /* home's time of the chain that it opens, as far as is known */
+    double late_ns[3]; /* of that chain */
     uint64_t version;
 };
 
@@ -178,6 +185,7 @@ struct tsr_place {
     struct tsr_place_timeline timelines[3];
     double single_ns, single_behind_ns; /* the clock and the host of a machine with one GPU */
     double pauses_ns;                   /* for which it had nothing to do for long */
+    double held_up_ns;                  /* until when the host was, by home's full queue; 0: never */
     double shift_ns[16];                /* what is known of each GPU's lateness */
     double credit_ns[16];               /* for copying constants */
     double work_ns[16], lately_ns[16];  /* launches' times on each GPU, the earlier the less; those that are not yet in them */
@@ -190,6 +198,8 @@ struct tsr_place {
     struct tsr_place_sight sights[16];  /* by GPU */
     uint32_t strategy, launches, ahead; /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
+    uint64_t waited_for[64];            /* TSR_PLACE_QUEUES, by queue: the latest ticket for which the host has waited */
+    uint64_t taken;                     /* launches */
     uint64_t version;                   /* counts what changes the clocks of what really happens */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
     uint64_t chain_count;
@@ -226,6 +236,13 @@ struct tsr_guard {
     uint64_t windows, won, rested; /* rested: launches */
 };
 /* cffi: end */
+
+/* The first of the places that a launch may be remembered in, of TSR_PLACE_KNOWN; the others follow. */
+static inline uint32_t tsr_place_known_at(uint64_t ticket)
+{
+    uint64_t spread = ticket + (ticket >> TSR_PLACE_QUEUE_SHIFT) * 40503u;
+    return (uint32_t)(spread % (TSR_PLACE_KNOWN / TSR_PLACE_WAYS)) * TSR_PLACE_WAYS;
+}
 
 #define TSR_PLACE_API __attribute__((visibility("default"))) /* exported by libtessera_place.so.1 only */
 
