@@ -62,19 +62,25 @@ static double expected_ns(const struct tsr_place *place, const struct tsr_place_
     return known->finish_ns[TSR_PLACE_ACTUAL] + place->shift_ns[known->gpu[TSR_PLACE_ACTUAL]] - known->shift_ns;
 }
 
-static uint64_t *waited_for(const struct tsr_place *place, uint64_t ticket)
+static uint64_t *latest_over(const struct tsr_place *place, uint64_t ticket)
 {
-    return (uint64_t *)&place->waited_for[(ticket >> TSR_PLACE_QUEUE_SHIFT) % TSR_PLACE_QUEUES];
+    return (uint64_t *)&place->over[(ticket >> TSR_PLACE_QUEUE_SHIFT) % TSR_PLACE_QUEUES];
 }
 
-/* The host has waited for it, or for a later one of its queue. */
+/* It was seen to have ended, or the host has waited for it; or this is so of a later one of its queue. */
 static bool is_over(const struct tsr_place *place, uint64_t ticket)
 {
-    uint64_t latest = *waited_for(place, ticket);
+    uint64_t latest = *latest_over(place, ticket);
     return latest >= ticket && latest >> TSR_PLACE_QUEUE_SHIFT == ticket >> TSR_PLACE_QUEUE_SHIFT;
 }
 
-/* On a GPU that several streams share, with the rest of its work at the latest; and what the host has waited for, by now. */
+static void note_over(struct tsr_place *place, uint64_t ticket)
+{
+    uint64_t *latest = latest_over(place, ticket);
+    *latest = is_over(place, ticket) ? *latest : ticket;
+}
+
+/* On a GPU that several streams share, with the rest of its work at the latest; and by now, if it is over, however late its GPU was since. */
 static double done_ns(const struct tsr_question *question, const struct tsr_place_known *writer, uint32_t number)
 {
     double known_ns = number == TSR_PLACE_ACTUAL ? expected_ns(question->place, writer) : writer->finish_ns[number];
@@ -451,6 +457,7 @@ void tsr_place_seen(struct tsr_place *place, uint64_t ticket, double since_ns, d
     if (!known)
         return;
     double expected = expected_ns(place, known);
+    note_over(place, ticket);
     learn_from_sight(place, known, since_ns, at_ns, busy);
     if (expected > at_ns || expected < since_ns)
         tsr_place_ended(place, ticket, expected > at_ns ? at_ns : since_ns);
@@ -490,8 +497,7 @@ static void host_waited(struct tsr_place *place, const struct tsr_place_known *k
         timeline->behind_ns = tsr_later(began_ns + timeline->behind_ns, known->finish_ns[strategy]) - ended_ns;
     }
     place->single_behind_ns = tsr_later(began_ns + place->single_behind_ns, known->single_ns) - ended_ns;
-    uint64_t *latest = waited_for(place, known->ticket);
-    *latest = is_over(place, known->ticket) ? *latest : known->ticket;
+    note_over(place, known->ticket);
 }
 
 void tsr_place_waited_beside(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)

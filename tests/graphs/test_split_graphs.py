@@ -27,8 +27,8 @@ def test_a_captured_request_is_cut_where_its_layers_go_to_the_next_gpu(native_bu
 
 @pytest.mark.full
 def test_what_saves_little_makes_no_parts(native_build: Path, tmp_path: Path) -> None:
-    """A row of half of the layers lies on the other GPU, and a part for each of them would save some bytes: too many parts.
-    Without any a GPU would read half of the weights from afar.
+    """A row of half of the layers lies on the other GPU. A part for each of them would save some bytes, but there would
+    be too many; without any a GPU would read half of the weights from afar.
     """
     native, requests, near = native_build / "native", WAITED + MORE, {"TESSERA_LEAD": "500"}
     words = ("scattered", LAYERS, WAITED, MORE, ROWS, KIB)

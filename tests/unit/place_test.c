@@ -886,6 +886,26 @@ TEST(what_was_seen_to_have_ended_moves_the_clock)
 }
 
 /* Results must be home by the time one GPU would have them, less some slack: what was seen to be late moves that time, too. */
+/* What has ended stays where it is, however the clock of its GPU is moved afterwards. */
+TEST(what_has_ended_is_not_late)
+{
+    start(2, NVLINK);
+    struct tsr_place_launch launch = made(0, MS);
+    launch.allowed = 1u;
+    go(&launch, NULL);
+    uint64_t written = tickets;
+    go(&launch, NULL);
+    uint64_t marked = tickets;
+    tsr_place_seen(&place, marked, 2 * MS, 2 * MS, true);
+    place.shift_ns[0] += 100 * MS;
+    launch = made(60 * MS, MS);
+    launch.allowed = 2u;
+    add_part(&launch, written, MB, 1u);
+    struct tsr_place_answer answer;
+    go(&launch, &answer);
+    CHECK(answer.start_ns < 61 * MS);
+}
+
 TEST(a_chain_whose_gpu_is_late_stays_together)
 {
     start(2, NVLINK);

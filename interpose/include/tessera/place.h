@@ -198,8 +198,9 @@ struct tsr_place {
     struct tsr_place_sight sights[16];  /* by GPU */
     uint32_t strategy, launches, ahead; /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
-    uint64_t waited_for[64];            /* TSR_PLACE_QUEUES, by queue: the latest ticket for which the host has waited */
-    uint64_t taken;                     /* launches */
+    uint64_t
+        over[64];   /* TSR_PLACE_QUEUES, by queue: the latest ticket that was seen to have ended, or the host has waited for */
+    uint64_t taken; /* launches */
     uint64_t version;                   /* counts what changes the clocks of what really happens */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
     uint64_t chain_count;
