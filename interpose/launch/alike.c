@@ -5,25 +5,25 @@
 
 #include <tessera/access.h>
 
-#include "calls/calls.h"
+#include "launch/call_ranges.h"
 #include "launch/launch.h"
 
 struct tsr_alike tsr_alike_of(const struct tsr_launch *launch)
 {
-    const struct tsr_access_range *ranges = NULL;
-    const char *why;
+    struct tsr_library_operands call = launch->call ? *launch->call : tsr_library_operands_now();
     struct tsr_alike alike = {.key = {.function = launch->known,
                                       .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                                       .block = {launch->block[0], launch->block[1], launch->block[2]},
                                       .shared_bytes = launch->shared_bytes,
                                       .bytes = launch->gathered->bytes,
-                                      .call = tessera_library_call ? tessera_library_call() : 0},
+                                      .call = call.call},
                               .parameters = launch->gathered->values};
     if (!alike.key.call)
         return alike;
-    alike.key.operands = tessera_library_operands(&ranges, &alike.key.other_gpus, &why);
-    alike.key.operand_bytes = alike.key.operands > 0 ? (uint32_t)alike.key.operands * (uint32_t)sizeof *ranges : 0;
-    alike.operands = ranges;
+    alike.key.operands = call.count;
+    alike.key.other_gpus = call.other_gpus;
+    alike.key.operand_bytes = call.count > 0 ? (uint32_t)call.count * (uint32_t)sizeof *call.ranges : 0;
+    alike.operands = call.ranges;
     return alike;
 }
 

@@ -32,12 +32,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tsr_map entries; /* lock; by hash */
 static struct tsr_map nodes;   /* lock; by handle: the newest launch that became it */
 static size_t kept_bytes;      /* lock; of both */
+static bool entries_lost;      /* lock; some were dropped: those that are there do not say all that calls said */
 
 static void forget_parent(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     entries = nodes = (struct tsr_map){0};
     kept_bytes = 0;
+    entries_lost = false;
 }
 
 static const struct tsr_fork_listener forks = {.in_child = forget_parent};
@@ -184,9 +186,11 @@ static void put_in_locked(struct tsr_map *map, uint64_t key, struct entry *entry
 {
     drop_locked(map, key);
     if (kept_bytes > MOST_BYTES)
+        drop_all_locked(&nodes); /* of which all calls hold then */
+    if (kept_bytes > MOST_BYTES) {
         drop_all_locked(&entries);
-    if (kept_bytes > MOST_BYTES) /* of nodes alone, which are forgotten soon in any case */
-        drop_all_locked(&nodes);
+        entries_lost = true;
+    }
     if (entry && tsr_map_set(map, key, entry))
         kept_bytes += entry->size;
     else if (entry)
@@ -285,6 +289,7 @@ void tsr_captured_call_keep_node(const struct tsr_launch *launch)
 
 void tsr_captured_nodes_forget(void)
 {
+    tsr_fork_listen(&forks);
     pthread_mutex_lock(&lock);
     drop_all_locked(&nodes);
     pthread_mutex_unlock(&lock);
@@ -304,7 +309,7 @@ const struct tsr_captured_call *tsr_captured_call_get(const struct tsr_captured_
     struct key key = key_of(shape);
     pthread_mutex_lock(&lock);
     struct entry *found = find_locked(&nodes, handle_of(shape->node), &key, shape->parameters);
-    if (!found && !__atomic_load_n(&shape->function->captured_alone, __ATOMIC_RELAXED))
+    if (!found && !entries_lost && !__atomic_load_n(&shape->function->captured_alone, __ATOMIC_RELAXED))
         found = find_locked(&entries, hash_of(&key, shape->parameters), &key, shape->parameters);
     if (found)
         tsr_captured_call_share(&found->call);

@@ -63,12 +63,13 @@ static const struct tsr_automatic_recent *recent_of(uint64_t ticket)
     return NULL;
 }
 
-/* In the place of the oldest. */
+/* In the place of the oldest, or of the same ticket. */
 static void note_recent_locked(uint64_t ticket)
 {
     struct tsr_automatic_recent *recent = &tsr_automatic->recent[tsr_place_known_at(ticket)], *oldest = recent;
-    for (uint32_t i = 0; i < TSR_PLACE_WAYS; i++)
-        oldest = recent[i].number < oldest->number ? &recent[i] : oldest;
+    for (uint32_t i = 0; i < TSR_PLACE_WAYS && oldest->ticket != ticket; i++)
+        if (recent[i].ticket == ticket || recent[i].number < oldest->number)
+            oldest = &recent[i];
     *oldest = (struct tsr_automatic_recent){.ticket = ticket, .number = tsr_automatic->figures.launches, .shape = class.shape};
 }
 
@@ -207,6 +208,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     struct tsr_point_stream *stream = tsr_stream_points_at(&tsr_automatic->points, launch->stream);
     tsr_stream_points_join(stream, launch->joins);
     stream->related = launch->related;
+    asked.loose = launch->own;
     memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
     asked.stream = (uint32_t)(stream - tsr_automatic->points.streams) + 1;
     asked.last = stream->last;
@@ -259,6 +261,7 @@ void tsr_automatic_in(struct tsr_automatic_launch *launch, const struct tsr_stre
         return;
     launch->joins = __atomic_load_n(&stream->joins, __ATOMIC_RELAXED);
     launch->related = !tsr_stream_is(stream, TSR_STREAM_FREE);
+    launch->own = tsr_stream_is(stream, TSR_STREAM_OWN);
 }
 
 static void report_plan_locked(void)

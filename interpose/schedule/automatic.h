@@ -35,6 +35,7 @@ struct tsr_automatic_launch {
     CUstream stream;
     uint32_t joins;                  /* of the stream so far (lane/streams.h) */
     bool related;                    /* the legacy stream waits for it by CUDA's rules, or it is that */
+    bool own;                        /* in a thread's own default stream */
     const struct tsr_touch *touches; /* NULL: it may touch anything, or cannot leave: it stays home */
     uint32_t count;
     const struct tsr_automatic_part

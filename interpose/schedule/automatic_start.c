@@ -43,7 +43,8 @@ static void start_place(const struct tsr_session *session)
                                         .strategies = (1u << TSR_PLACE_STRATEGIES) - 1,
                                         .lead_ns = (double)tsr_options()->lead,
                                         .slack_ns = TSR_PLACE_SLACK_NS,
-                                        .careful = true};
+                                        .careful = true,
+                                        .queues = true};
     for (uint32_t from = 0; from < options.gpus; from++)
         for (uint32_t to = 0; to < options.gpus; to++)
             if (from != to)

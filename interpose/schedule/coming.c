@@ -57,7 +57,7 @@ void tsr_coming_take(struct tsr_place *place, const struct tsr_place_launch *lau
         return;
     struct tsr_place_coming *coming = of_stream(place, launch->stream);
     double ns = launch->ns[place->options.home];
-    if (opened_ns > coming->left_ns)
+    if (opened_ns > place->options.lead_ns) /* whatever it was expected to bring of another one */
         coming->left_ns = coming->patience_ns = opened_ns;
     coming->left_ns -= ns < coming->left_ns ? ns : coming->left_ns;
     coming->until_ns = launch->now_ns + coming->patience_ns;

@@ -13,7 +13,7 @@
 /* What other streams are expected to bring counts in the question; of a launch that opens no chain only on GPUs to which it would have to go. */
 void tsr_coming_count(struct tsr_question *question, uint32_t timeline);
 
-/* The launch takes place; opened_ns: home's time of the chain that it opens, as far as is known; own: where it is. */
+/* The launch takes place; opened_ns: home's time of the chain that it opens and that nobody joins, as far as is known; own: where it is. */
 void tsr_coming_take(struct tsr_place *place, const struct tsr_place_launch *launch, double opened_ns,
                      const struct tsr_place_known *own);
 

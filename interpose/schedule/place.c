@@ -18,6 +18,7 @@
 #define PACE_STEP 0.6 /* what is learnt at once */
 #define SIGHT_NS 10e6 /* of work between two that are compared: the time at which one ended is known only roughly */
 #define SLOWEST 4.0
+#define LATE_SLACK 1.25 /* as many times as what is expected of a chain that may end late */
 #define PAUSE_NS 2e6 /* in which one GPU would have nothing to do: the program waits for something else */
 #define WEIGHED_EVERY 16u /* launches: how GPUs compare */
 #define WORK_FADES 0.992  /* what GPUs' times were before */
@@ -34,15 +35,6 @@ static struct tsr_place_known *find(const struct tsr_place *place, uint64_t tick
         if (known[i].ticket == ticket)
             return (struct tsr_place_known *)&known[i];
     return NULL;
-}
-
-/* In the place of the oldest. */
-static void remember(struct tsr_place *place, const struct tsr_place_known *own)
-{
-    struct tsr_place_known *known = &place->known[tsr_place_known_at(own->ticket)], *oldest = known;
-    for (uint32_t i = 0; i < TSR_PLACE_WAYS; i++)
-        oldest = known[i].number < oldest->number ? &known[i] : oldest;
-    *oldest = *own;
 }
 
 void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *options)
@@ -70,8 +62,9 @@ static uint64_t *latest_over(const struct tsr_place *place, uint64_t ticket)
 /* It was seen to have ended, or the host has waited for it; or this is so of a later one of its queue. */
 static bool is_over(const struct tsr_place *place, uint64_t ticket)
 {
-    uint64_t latest = *latest_over(place, ticket);
-    return latest >= ticket && latest >> TSR_PLACE_QUEUE_SHIFT == ticket >> TSR_PLACE_QUEUE_SHIFT;
+    uint64_t latest = *latest_over(place, ticket), queue = ticket >> TSR_PLACE_QUEUE_SHIFT;
+    bool ordered = place->options.queues && !(place->loose >> queue % TSR_PLACE_QUEUES & 1);
+    return latest == ticket || (ordered && latest > ticket && latest >> TSR_PLACE_QUEUE_SHIFT == queue);
 }
 
 static void note_over(struct tsr_place *place, uint64_t ticket)
@@ -80,12 +73,25 @@ static void note_over(struct tsr_place *place, uint64_t ticket)
     *latest = is_over(place, ticket) ? *latest : ticket;
 }
 
+/* In the place of the oldest, or of the same ticket: queues may begin anew. */
+static void remember(struct tsr_place *place, const struct tsr_place_launch *launch, const struct tsr_place_known *own)
+{
+    struct tsr_place_known *known = &place->known[tsr_place_known_at(own->ticket)], *oldest = known;
+    for (uint32_t i = 0; i < TSR_PLACE_WAYS; i++)
+        oldest = known[i].number < oldest->number ? &known[i] : oldest;
+    struct tsr_place_known *same = find(place, own->ticket);
+    *(same ? same : oldest) = *own;
+    if (is_over(place, own->ticket))
+        *latest_over(place, own->ticket) = 0;
+    place->loose |= (uint64_t)launch->loose << (own->ticket >> TSR_PLACE_QUEUE_SHIFT) % TSR_PLACE_QUEUES;
+}
+
 /* On a GPU that several streams share, with the rest of its work at the latest; and by now, if it is over, however late its GPU was since. */
 static double done_ns(const struct tsr_question *question, const struct tsr_place_known *writer, uint32_t number)
 {
     double known_ns = number == TSR_PLACE_ACTUAL ? expected_ns(question->place, writer) : writer->finish_ns[number];
-    if (is_over(question->place, writer->ticket))
-        return known_ns < question->now_ns ? known_ns : question->now_ns;
+    if (is_over(question->place, writer->ticket)) /* in what really happens: a strategy's timeline may be behind */
+        return number != TSR_PLACE_ACTUAL || known_ns < question->now_ns ? known_ns : question->now_ns;
     bool shared = question->launch->shared >> writer->gpu[number] & 1;
     return shared ? tsr_later(known_ns, question->timeline->free_ns[writer->gpu[number]]) : known_ns;
 }
@@ -250,7 +256,7 @@ static void begin(struct tsr_question *question, struct tsr_place *place, const 
 /* Until when its chain may take, if it begins on a GPU where it may end late. */
 static double late_until(const struct tsr_question *question, uint32_t gpu, double finish_ns)
 {
-    return tsr_question_late_ns(question, gpu) > 0 ? finish_ns + question->rest_ns[gpu] : 0;
+    return tsr_question_late_ns(question, gpu) > 0 ? finish_ns + LATE_SLACK * question->rest_ns[gpu] : 0;
 }
 
 /* What is coming bears on where it goes, not on when it ends there. */
@@ -288,7 +294,8 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     question.late_ns = chain ? chain->late_ns[TSR_PLACE_ACTUAL] : 0;
     choice->gpu = choose(&question, place->strategy, affordable(place, launch), &option);
     choice->late_ns[TSR_PLACE_ACTUAL] = late_until(&question, choice->gpu, option.finish_ns);
-    choice->opened_ns = question.history ? (double)question.history->work_ns : 0;
+    bool opens = question.history && !question.history->joins;
+    choice->opened_ns = opens ? (double)question.history->work_ns : 0;
     choice->start_ns = option.start_ns;
     choice->finish_ns = option.finish_ns;
     choice->copies = option.copies;
@@ -359,7 +366,7 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     choice->own.shift_ns = place->shift_ns[gpu];
     choice->own.number = ++place->taken;
     if (ticket)
-        remember(place, &choice->own);
+        remember(place, launch, &choice->own);
     return (struct tsr_place_answer){option.start_ns, option.finish_ns, choice->own.single_ns,
                                      option.missing + (gpu == home ? 0 : launch->constants[gpu])};
 }
@@ -525,7 +532,8 @@ void tsr_place_held_up(struct tsr_place *place, double began_ns, double ended_ns
 {
     uint32_t home = place->options.home;
     double queue_ns = place->timelines[TSR_PLACE_ACTUAL].free_ns[home] - ended_ns; /* that it can be ahead */
-    place->held_up_ns = ended_ns;
+    if (queue_ns >= place->options.lead_ns)                                        /* or something else held it up */
+        place->held_up_ns = ended_ns;
     for (uint32_t strategy = 0; strategy < TSR_PLACE_STRATEGIES; strategy++) {
         struct tsr_place_timeline *timeline = &place->timelines[strategy];
         timeline->behind_ns = tsr_later(began_ns + timeline->behind_ns, timeline->free_ns[home] - queue_ns) - ended_ns;

@@ -2,6 +2,7 @@
  * The wrappers under which contexts end: what is known by their handles is forgotten, because the driver may give the handles out again. A
  * primary context that others still hold lives on.
  */
+#include "launch/captured_calls.h"
 #include "record/definitions.h"
 #include "memory/memory.h"
 #include "order/order.h"
@@ -34,6 +35,7 @@ static void forget_if_inactive(CUdevice device)
     {                                                                                                                          \
         bool recording = tsr_has_role(TSR_DEFINING);                                                                                   \
         tsr_wait_settle();                                                                                                     \
+        tsr_captured_nodes_forget();                                                                                           \
         CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \

@@ -21,7 +21,7 @@ static uint64_t tickets;
 static void start_with(uint32_t gpus, double bytes_per_ns, uint32_t strategies)
 {
     struct tsr_place_options options = {
-        .gpus = gpus, .strategies = strategies, .lead_ns = 500 * US, .slack_ns = 10 * MS, .careful = true};
+        .gpus = gpus, .strategies = strategies, .lead_ns = 500 * US, .slack_ns = 10 * MS, .careful = true, .queues = true};
     for (uint32_t i = 0; i < TSR_GPUS * TSR_GPUS; i++)
         options.links[i / TSR_GPUS][i % TSR_GPUS] = (struct tsr_place_link){8 * US, 3 * US, 1 / bytes_per_ns};
     tsr_place_init(&place, &options);

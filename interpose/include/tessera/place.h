@@ -77,12 +77,13 @@ struct tsr_place_options {
     uint32_t strategies; /* set of those that may be followed */
     double lead_ns, slack_ns;
     bool careful;                        /* home in time, as above */
+    bool queues;                         /* tickets name queues, in which what comes later is done later */
     struct tsr_place_link links[16][16]; /* from, to */
 };
 
 /* Fresh bytes of one writer that the launch reads. A writer that is not remembered counts as done. */
 struct tsr_place_part {
-    uint64_t writer; /* ticket: its queue in the upper 16 bits, of which later ones are done later */
+    uint64_t writer; /* ticket; its queue in the upper 16 bits */
     uint64_t bytes;
     uint32_t holders; /* bit n: GPU n */
 };
@@ -100,6 +101,7 @@ struct tsr_place_launch {
     uint32_t
         shared; /* set of those that have work of other streams, too, and do it side by side: what was given first is not done first */
     bool stays; /* it really goes home, whatever the strategies say */
+    bool loose; /* its queue is that of several threads, which are not ordered */
     uint32_t part_count;
     struct tsr_place_part parts[12]; /* TSR_PLACE_PARTS */
 };
@@ -154,7 +156,7 @@ struct tsr_place_choice {
     double start_ns, finish_ns;
     bool copies;       /* something */
     bool idles;        /* the GPU has nothing else to do until what the launch reads can be copied */
-    double opened_ns;  /* home's time of the chain that it opens, as far as is known */
+    double opened_ns;  /* home's time of the chain that it opens and that nobody joins, as far as is known */
     double late_ns[3]; /* of that chain */
     uint64_t version;
 };
@@ -200,6 +202,7 @@ struct tsr_place {
     uint64_t decided[16];               /* launches, by GPU */
     uint64_t
         over[64];   /* TSR_PLACE_QUEUES, by queue: the latest ticket that was seen to have ended, or the host has waited for */
+    uint64_t loose; /* set of those that threads share */
     uint64_t taken; /* launches */
     uint64_t version;                   /* counts what changes the clocks of what really happens */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
