@@ -136,7 +136,7 @@ static void read_part(const struct tsr_place *place, struct tsr_place_known *wri
 }
 
 void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *launch, const struct tsr_chain_readers *of,
-                    const double late_ns[3], struct tsr_place_known *own)
+                    const double late_until_ns[3], struct tsr_place_known *own)
 {
     const struct tsr_place_known *last = of->known[TSR_PLACE_PARTS];
     uint64_t number = goes_on_with(place, launch, of);
@@ -145,7 +145,7 @@ void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *laun
         number = ++place->chain_count;
         place->chains[number % TSR_PLACE_CHAINS] =
             (struct tsr_place_chain){.number = number, .beside = last ? root_of(place, last->chain) : 0, .key = key};
-        memcpy(place->chains[number % TSR_PLACE_CHAINS].late_ns, late_ns, 3 * sizeof *late_ns);
+        memcpy(place->chains[number % TSR_PLACE_CHAINS].late_until_ns, late_until_ns, 3 * sizeof *late_until_ns);
         open_history(place, key);
     }
     for (uint32_t i = 0; i < launch->part_count; i++)

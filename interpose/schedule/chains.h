@@ -22,8 +22,8 @@ struct tsr_chain_readers {
 const struct tsr_place_chain *tsr_chain_find(const struct tsr_place *place, const struct tsr_place_launch *launch,
                                              const struct tsr_chain_readers *of, const struct tsr_place_history **history);
 
-/* The launch takes place; late_ns: of a chain that it opens; own is what will be remembered of it. */
+/* The launch takes place; late_until_ns: of a chain that it opens; own is what will be remembered of it. */
 void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *launch, const struct tsr_chain_readers *of,
-                    const double late_ns[3], struct tsr_place_known *own);
+                    const double late_until_ns[3], struct tsr_place_known *own);
 
 #endif

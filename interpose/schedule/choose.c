@@ -141,7 +141,7 @@ static bool is_home_in_time(const struct tsr_question *question, uint32_t gpu, d
     double single_ns = question->timeline->single_ns + question->rest_ns[options->home] + question->coming_all_ns;
     const struct tsr_place_link *link = &options->links[gpu][options->home];
     double back_ns = link->fence_ns + link->copy_ns + (double)question->launch->written * link->ns_per_byte;
-    return !options->careful || gpu == options->home || finish_ns <= question->late_ns ||
+    return !options->careful || gpu == options->home || finish_ns <= question->late_until_ns ||
            chain_end(question, gpu, finish_ns) + back_ns <= single_ns + tsr_question_late_ns(question, gpu);
 }
 

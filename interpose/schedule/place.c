@@ -285,15 +285,15 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
         if (!(place->options.strategies >> strategy & 1))
             continue;
         begin(&question, place, launch, strategy, known);
-        question.late_ns = chain ? chain->late_ns[strategy] : 0;
+        question.late_until_ns = chain ? chain->late_until_ns[strategy] : 0;
         uint32_t gpu = choose(&question, strategy, launch->allowed, &option);
-        choice->late_ns[strategy] = late_until(&question, gpu, option.finish_ns);
+        choice->late_until_ns[strategy] = late_until(&question, gpu, option.finish_ns);
         advance(place, &question, strategy, gpu, &option, known, &choice->own);
     }
     begin(&question, place, launch, TSR_PLACE_ACTUAL, known);
-    question.late_ns = chain ? chain->late_ns[TSR_PLACE_ACTUAL] : 0;
+    question.late_until_ns = chain ? chain->late_until_ns[TSR_PLACE_ACTUAL] : 0;
     choice->gpu = choose(&question, place->strategy, affordable(place, launch), &option);
-    choice->late_ns[TSR_PLACE_ACTUAL] = late_until(&question, choice->gpu, option.finish_ns);
+    choice->late_until_ns[TSR_PLACE_ACTUAL] = late_until(&question, choice->gpu, option.finish_ns);
     bool opens = question.history && !question.history->joins;
     choice->opened_ns = opens ? (double)question.history->work_ns : 0;
     choice->start_ns = option.start_ns;
@@ -359,7 +359,7 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     place->given_away |= gpu != home;
     place->sights[gpu].waits |= waits_for_others(launch, known, gpu);
     choice->own.busy_ns = place->busy_ns[gpu] += launch->ns[gpu] / place->pace;
-    tsr_chain_take(place, launch, &readers, choice->late_ns, &choice->own);
+    tsr_chain_take(place, launch, &readers, choice->late_until_ns, &choice->own);
     tsr_coming_take(place, launch, choice->opened_ns, &choice->own);
     place->decided[gpu]++;
     choice->own.ticket = ticket;

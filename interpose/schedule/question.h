@@ -33,7 +33,7 @@ struct tsr_question {
     double shortest_ns;                        /* where that is shortest */
     double now_ns, least_ns;                   /* of the host; before which it starts nowhere */
     bool constants;                            /* count */
-    double late_ns;                            /* of the chain with which it goes on (tsr_place_chain) */
+    double late_until_ns;                      /* of the chain with which it goes on (tsr_place_chain) */
     bool counts_coming;                        /* GPUs are free only when they have done what other streams will bring, too: */
     double coming_ns[TSR_GPUS], coming_all_ns; /* all: that one GPU would do, too */
     uint32_t count, last;

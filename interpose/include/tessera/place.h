@@ -125,8 +125,8 @@ struct tsr_place_chain {
     uint64_t key;    /* of its history */
     uint64_t bytes;  /* that others read of it */
     double work_ns;
-    double late_ns
-        [3]; /* by timeline: until when its launches may end on another GPU than home, though one GPU would end sooner; 0: they may not */
+    /* By timeline, until when its launches may end on another GPU than home, though one GPU would end sooner; 0: they may not. */
+    double late_until_ns[3];
 };
 
 /* What chains that begin in the same place are like. */
@@ -154,10 +154,10 @@ struct tsr_place_choice {
     struct tsr_place_known own;
     /* What is expected there, as long as nothing else has been asked or reported. */
     double start_ns, finish_ns;
-    bool copies;       /* something */
-    bool idles;        /* the GPU has nothing else to do until what the launch reads can be copied */
-    double opened_ns;  /* home's time of the chain that it opens and that nobody joins, as far as is known */
-    double late_ns[3]; /* of that chain */
+    bool copies;             /* something */
+    bool idles;              /* the GPU has nothing else to do until what the launch reads can be copied */
+    double opened_ns;        /* home's time of the chain that it opens and that nobody joins, as far as is known */
+    double late_until_ns[3]; /* of that chain */
     uint64_t version;
 };
 
@@ -200,10 +200,10 @@ struct tsr_place {
     struct tsr_place_sight sights[16];  /* by GPU */
     uint32_t strategy, launches, ahead; /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
-    uint64_t
-        over[64];   /* TSR_PLACE_QUEUES, by queue: the latest ticket that was seen to have ended, or the host has waited for */
-    uint64_t loose; /* set of those that threads share */
-    uint64_t taken; /* launches */
+    /* TSR_PLACE_QUEUES, by queue: the latest ticket that was seen to have ended, or the host has waited for. */
+    uint64_t over[64];
+    uint64_t loose;                     /* set of those that threads share */
+    uint64_t taken;                     /* launches */
     uint64_t version;                   /* counts what changes the clocks of what really happens */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
     uint64_t chain_count;
