@@ -1,12 +1,14 @@
 """Tessera's commands, as tests start them: those of the environment that the tests run in."""
 
 import os
+import sys
 import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TESSERA = Path(sysconfig.get_path("scripts")) / "tessera"
 TESSERA_RUN = TESSERA.with_name("tessera-run")
+RUN = (sys.executable, "-m", "controlplane.commands.run")  # the same of this tree; nothing need be installed
 
 
 def with_native(native: Path) -> dict[str, str]:

@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
-from tests.command import TESSERA_RUN  # noqa: E402
+from tests.command import RUN, with_project  # noqa: E402
 from tests.fault.executor_faults import COPIES, FOLLOW, POLICY, Outcome, learn, left_behind  # noqa: E402
 from tests.fault.fault_driver import build  # noqa: E402
 
@@ -59,10 +59,10 @@ def outcome_of(
 ) -> Outcome:
     """The same, and how long it took from the fault, which leaves the mark, to the last line."""
     mark.unlink(missing_ok=True)
-    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
+    command = [*RUN, "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(ROUNDS), "churn"]
     environment = {
-        **os.environ,
+        **with_project(),
         **(variables or {}),
         "TESSERA_NATIVE": str(tree),
         "TESSERA_FAULT_DRIVER": str(native / "emulator" / "libcuda.so.1"),

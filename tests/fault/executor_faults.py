@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
-from tests.command import TESSERA_RUN, with_native  # noqa: E402
+from tests.command import RUN, with_project  # noqa: E402
 from tests.emulated import LEARNING, is_analysed  # noqa: E402
 
 POLICY = """version: 1
@@ -132,10 +132,15 @@ class Fault:
 def learn(native: Path, policy: Path, cache: Path, machine: Sequence[str] = EMULATED) -> dict[str, str]:
     """Variables with which it is known from the first launch on what the worker's touch."""
     variables, report = {"XDG_CACHE_HOME": str(cache)}, policy.with_name("learnt.json")
-    command = [str(TESSERA_RUN), *machine, "--no-summary", "--json", str(report), "--policy", str(policy), "--"]
+    command = [*RUN, *machine, "--no-summary", "--json", str(report), "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), "3"]
     for _ in range(LEARNING):
-        subprocess.run(command, env={**with_native(native), **variables}, stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            command,
+            env={**with_project(TESSERA_NATIVE=str(native)), **variables},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
         found = json.loads(report.read_text())
         if "analysis" not in found or is_analysed(found):
             return variables
@@ -151,9 +156,12 @@ def run(
     machine: Sequence[str] = EMULATED,
 ) -> Outcome:
     """Runs the worker and lets the fault happen."""
-    command = [str(TESSERA_RUN), *machine, "--no-summary", "--policy", str(policy), "--"]
+    command = [*RUN, *machine, "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(rounds), *(["wait"] if fault.idle else [])]
-    environment, pipe = {**with_native(native), "TESSERA_LOG": "info", **(variables or {})}, subprocess.PIPE
+    environment, pipe = (
+        {**with_project(TESSERA_NATIVE=str(native)), "TESSERA_LOG": "info", **(variables or {})},
+        subprocess.PIPE,
+    )
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
     ) as process:

@@ -2,6 +2,9 @@
 
 import numpy as np
 from common import Digest, main
+
+if not hasattr(np, "row_stack"):  # NumPy has it no more, numba-cuda still asks for it
+    np.row_stack = np.vstack
 from numba import cuda, float32
 
 

@@ -35,8 +35,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from controlplane.machine.parts import parts_of
 from scripts.commands.dispatch import parser_of
-from tests.command import TESSERA_RUN
+from tests.command import RUN, with_project
 from tests.fault import call_faults, executor_faults
 from tests.fault.call_faults import ALLOCATION, APPLICATION, CALL, EXECUTOR
 from tests.fault.executor_faults import COPIES, EMULATED, POLICY, POLICY_OF_THREE, SLOWEST, Outcome, left_behind
@@ -143,8 +144,8 @@ def full_gpu(setting: Setting, number: int) -> Run:
     worker, native = f"{fault / 'fault_worker'} {FULL_ROUNDS} churn", setting.folder / f"native-{number}"
     beside = "" if setting.tree else f"env -u LD_PRELOAD {worker} > /dev/null 2> {native} & beside=$!; "
     script = f"{hog} & hog=$!; {beside}{worker}; said=$?; kill $hog $beside; wait; exit $said"
-    command = [str(TESSERA_RUN), *setting.small, "--no-summary", "--policy", str(setting.one), "--", "sh", "-c", script]
-    environment = {**os.environ, **setting.variables, "TESSERA_NATIVE": str(setting.native), "TESSERA_LOG": "info"}
+    command = [*RUN, *setting.small, "--no-summary", "--policy", str(setting.one), "--", "sh", "-c", script]
+    environment = with_project(**setting.variables, TESSERA_NATIVE=str(setting.native), TESSERA_LOG="info")
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
     ) as running:
@@ -175,7 +176,7 @@ def prepared(folder: Path, arguments: argparse.Namespace) -> Setting:
     three.write_text(POLICY_OF_THREE + place)
     small.write_text(SMALL)
     machine: tuple[str, ...] = () if arguments.real else EMULATED
-    has_three = not arguments.real or gpu_count() >= 4
+    has_three = not arguments.real or gpu_count() * parts_of(os.environ) >= 4
     variables = executor_faults.learn(native, three if has_three else one, folder / "cache", machine) if place else {}
     return Setting(
         native,
