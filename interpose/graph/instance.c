@@ -271,7 +271,9 @@ void tsr_instance_set_kernel(CUgraphExec exec, CUgraphNode handle, const CUDA_KE
     if (!instance)
         return;
     instance->call_changed |= node->call != NULL;
-    end(instance, node->function ? tsr_node_set_kernel(&instance->nodes, node, params) : TSR_REASON_GRAPH_NODE);
+    enum tsr_reason reason = node->function ? tsr_node_set_kernel(&instance->nodes, node, params) : TSR_REASON_GRAPH_NODE;
+    instance->call_changed |= node->call != NULL; /* it has become one of another call, which is not here as a whole */
+    end(instance, reason);
 }
 
 void tsr_instance_set_copy(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D *params)

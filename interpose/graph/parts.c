@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "driver/current.h"
 #include "driver/real.h"
 #include "graph/at_home.h"
 #include "graph/cut.h"
+#include "lane/streams.h"
 #include "launch/captured_calls.h"
 #include "memory/owners.h"
 #include "object/capture.h"
@@ -161,6 +163,18 @@ static bool make_parts(struct tsr_instance *instance, const uint8_t *gpus)
     return made;
 }
 
+/* Kernels of libraries, copies and memsets are of the context that is current when their nodes are made: the graph's, not the thread's. */
+static bool make_parts_in_context(struct tsr_instance *instance, const struct tsr_stream *stream, const uint8_t *gpus)
+{
+    bool pushed = false;
+    CUcontext context = instance->nodes.context ? instance->nodes.context : stream ? stream->context : NULL;
+    if (context && tsr_current_push(context, &pushed) != CUDA_SUCCESS)
+        return false;
+    bool made = make_parts(instance, gpus);
+    tsr_current_pop(pushed);
+    return made;
+}
+
 static bool may_be_cut(const struct tsr_instance *instance, bool spread)
 {
     if (instance->nodes.reason || instance->stays_opaque)
@@ -181,7 +195,7 @@ bool tsr_parts_find_locked(struct tsr_instance *instance, CUstream stream, const
         return false;
     tsr_parts_drop(instance);
     uint8_t *gpus = calloc(instance->precedence.count + 1, 1);
-    if (gpus && find_gpus(instance, stream, place, spread, gpus) && !make_parts(instance, gpus))
+    if (gpus && find_gpus(instance, stream, place, spread, gpus) && !make_parts_in_context(instance, place->stream, gpus))
         tsr_parts_drop(instance);
     free(gpus);
     instance->parts.asked = true;

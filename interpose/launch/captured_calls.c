@@ -33,13 +33,14 @@ static struct tsr_map entries; /* lock; by hash */
 static struct tsr_map nodes;   /* lock; by handle: the newest launch that became it */
 static size_t kept_bytes;      /* lock; of both */
 static bool entries_lost;      /* lock; some were dropped: those that are there do not say all that calls said */
+static bool nodes_changed;     /* lock; a graph may have some launches of a call without the others */
 
 static void forget_parent(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     entries = nodes = (struct tsr_map){0};
     kept_bytes = 0;
-    entries_lost = false;
+    entries_lost = nodes_changed = false;
 }
 
 static const struct tsr_fork_listener forks = {.in_child = forget_parent};
@@ -295,6 +296,14 @@ void tsr_captured_nodes_forget(void)
     pthread_mutex_unlock(&lock);
 }
 
+void tsr_captured_nodes_change(void)
+{
+    tsr_captured_nodes_forget();
+    pthread_mutex_lock(&lock);
+    nodes_changed = true;
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- looking them up ---- */
 
 static struct entry *find_locked(const struct tsr_map *map, uint64_t at, const struct key *key, const void *parameters)
@@ -303,16 +312,31 @@ static struct entry *find_locked(const struct tsr_map *map, uint64_t at, const s
     return found && is_of(found, key, parameters) ? found : NULL;
 }
 
-/* Of a function that is captured outside of calls as well, a launch may be one that no call has spoken of. */
+/*
+ * Of a function that is captured outside of calls as well, a launch may be one that no call has spoken of. Where graphs' nodes were changed, it may be there without the others of
+ * its call, for all of which together a mark holds.
+ */
+static struct entry *find_alike_locked(const struct tsr_captured_shape *shape, const struct key *key)
+{
+    if (entries_lost || __atomic_load_n(&shape->function->captured_alone, __ATOMIC_RELAXED))
+        return NULL;
+    struct entry *found = find_locked(&entries, hash_of(key, shape->parameters), key, shape->parameters);
+    if (found && nodes_changed)
+        return both(found, &found->call.operands);
+    if (found)
+        tsr_captured_call_share(&found->call);
+    return found;
+}
+
 const struct tsr_captured_call *tsr_captured_call_get(const struct tsr_captured_shape *shape)
 {
     struct key key = key_of(shape);
     pthread_mutex_lock(&lock);
     struct entry *found = find_locked(&nodes, handle_of(shape->node), &key, shape->parameters);
-    if (!found && !entries_lost && !__atomic_load_n(&shape->function->captured_alone, __ATOMIC_RELAXED))
-        found = find_locked(&entries, hash_of(&key, shape->parameters), &key, shape->parameters);
     if (found)
         tsr_captured_call_share(&found->call);
+    else
+        found = find_alike_locked(shape, &key);
     pthread_mutex_unlock(&lock);
     return found ? &found->call : NULL;
 }

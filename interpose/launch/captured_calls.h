@@ -29,8 +29,10 @@ struct tsr_captured_call {
 void tsr_captured_call_keep(const struct tsr_launch *launch);
 /* It has been; its call has not been told of it yet. */
 void tsr_captured_call_keep_node(const struct tsr_launch *launch);
-/* A node may have gone, or have become another launch. */
+/* Nodes' handles may be given to others. */
 void tsr_captured_nodes_forget(void);
+/* The program takes a node from a graph, or makes it another launch. */
+void tsr_captured_nodes_change(void);
 
 /* What was said of such a launch; NULL: nothing is known. Valid until it is put back. */
 struct tsr_captured_shape {

@@ -286,6 +286,7 @@ void tsr_copies_settle(void)
     for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     tsr_marks_settle_locked();
+    tsr_staging_settle_locked();
     tsr_copies_change(&tsr_copies_generation);
     pthread_mutex_unlock(&tsr_copies_lock);
 }

@@ -71,13 +71,14 @@ static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_
     return copies->replicas.used_by[tsr_lane_rank(use->lane)];
 }
 
-/* Of memory that no directory knows; what is neither in the arena nor the host's is a module's. */
+/* Of memory that no directory knows; what is neither in the arena, nor mapped, nor the host's, is a module's. Mapped memory may be another process', too. */
 static void note_shared(struct tsr_inquiry *inquiry, const struct tsr_touch *touch, uint64_t at)
 {
+    bool mapped = at - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES;
     bool host = tsr_host_covers(at) || tsr_home_only_reason(at) != TSR_REASON_NONE;
     inquiry->shared_reads |= !touch->writes;
     inquiry->shared_writes |= touch->writes;
-    inquiry->exposed |= touch->writes || host;
+    inquiry->exposed |= touch->writes || host || mapped;
 }
 
 static void visit_parts_locked(struct tsr_copies *copies, struct tsr_use *use, struct tsr_inquiry *inquiry,

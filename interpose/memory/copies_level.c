@@ -1,7 +1,8 @@
 /*
  * See copies.h. In a pool (owners.h): a GPU is filled before the next one is begun, so the last one may own little, and have little to do. Once the program has
  * stopped allocating, memory is divided anew, in the order in which it was allocated, in proportion to what the pool has of each GPU. What lies in one
- * piece stays in one piece, and what is small stays where it is.
+ * piece stays in one piece, and what is small stays where it is. What another GPU alone holds of a piece, as whatever made it ran there, goes to the owner: bytes alone
+ * decide where launches run, and would have them run with that copy for good.
  */
 #include "memory/copies_parts.h"
 
@@ -48,6 +49,17 @@ static bool may_move(const struct tsr_copies *copies)
     return !copies->fixed && copies->bytes > TSR_ARENA_PAGE && !tsr_copies_host_owns(copies);
 }
 
+/* GPUs other than the owner's whose copies alone hold some of its bytes. Of what is written again and again there may always be some. */
+static uint32_t strays_of(struct tsr_copies *copies)
+{
+    uint32_t strays = 0;
+    if (copies->written_at > level.since)
+        return 0;
+    for (uint32_t left = copies->replicas.own & ~(1u << copies->replicas.owner); left; left &= left - 1)
+        strays |= tsr_copies_holds_exclusively(copies, (uint32_t)__builtin_ctz(left)) ? left & -left : 0;
+    return strays;
+}
+
 /* What should move, and how many bytes that are. NULL: no memory, or none. */
 static struct piece *divide(size_t *count, uint64_t *bytes)
 {
@@ -67,7 +79,8 @@ static struct piece *divide(size_t *count, uint64_t *bytes)
         while (pieces[i].to < tsr_session()->lane_count && tsr_owners_share(pieces[i].to) < middle)
             pieces[i].to++;
         before += pieces[i].copies->bytes;
-        *bytes += pieces[i].to == pieces[i].copies->replicas.owner ? 0 : pieces[i].copies->bytes;
+        bool stays = pieces[i].to == pieces[i].copies->replicas.owner && !strays_of(pieces[i].copies);
+        *bytes += stays ? 0 : pieces[i].copies->bytes;
     }
     if (*bytes < all / (tsr_session()->lane_count + 1) / LEAST_PART)
         *count = 0;
@@ -122,6 +135,19 @@ static bool pass(struct tsr_copies *copies, uint32_t to)
     return true;
 }
 
+/* Copies that held bytes alone are given up: they take room that pieces may need. */
+static void bring_back(const struct piece *pieces, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct tsr_copies *copies = pieces[i].copies;
+        uint32_t strays = strays_of(copies);
+        if (!strays || tsr_copies_bring(copies, copies->replicas.owner) != CUDA_SUCCESS)
+            continue;
+        for (; strays; strays &= strays - 1)
+            tsr_copies_give_up(copies, (uint32_t)__builtin_ctz(strays));
+    }
+}
+
 /* A piece may have to wait until another has made room for it. */
 static void pass_all(const struct piece *pieces, size_t count)
 {
@@ -148,6 +174,7 @@ static bool level_locked(void)
         bool moves = quiet && !tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS;
         if (moves) {
             tsr_copies_settle();
+            bring_back(pieces, count);
             pass_all(pieces, count);
             level.times++;
         }

@@ -99,7 +99,7 @@ bool tsr_copies_make_room(uint32_t copy, uint64_t bytes)
     return made;
 }
 
-static bool holds_exclusively(struct tsr_copies *copies, uint32_t copy)
+bool tsr_copies_holds_exclusively(struct tsr_copies *copies, uint32_t copy)
 {
     pthread_mutex_lock(&tsr_copies_lock);
     enum tsr_directory_keeps keeps = tsr_directory_keeps(&copies->directory, (uint8_t)copy);
@@ -164,7 +164,7 @@ static uint64_t yield_some(uint32_t copy, uint64_t bytes, bool only_ones)
     for (size_t i = 0; i < tsr_copies_all.count && given < bytes; i++) {
         struct tsr_copies *copies = tsr_copies_all.data[i];
         if (!(copies->replicas.own >> copy & 1) || copy == copies->replicas.owner || (copies->fixed && !copy) ||
-            holds_exclusively(copies, copy) != only_ones)
+            tsr_copies_holds_exclusively(copies, copy) != only_ones)
             continue;
         if (only_ones && bring_home(copies) != CUDA_SUCCESS)
             continue;

@@ -8,16 +8,19 @@
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
+#include "memory/copies.h"
 #include "memory/freed.h"
 #include "memory/home.h"
 #include "memory/memory.h"
 #include "memory/owners.h"
+#include "memory/quiet.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "driver/stream_handle.h"
 
 #define CHUNK (32ull << 20) /* by which a pool grows, as the driver's do */
+#define TRIM_LOOK_NS 100000 /* in which an event of GPUs without work is seen */
 
 struct tsr_pool {
     CUmemoryPool handle;
@@ -94,10 +97,32 @@ static void forget_closed_locked(void)
     }
 }
 
+static uint64_t kept_bytes(const struct tsr_pool *pool)
+{
+    return pool->closed ? 0 : pool->threshold;
+}
+
+/*
+ * Pulls of other streams' work may still move bytes of what is free. The program may have that work wait for itself, so nobody waits here: what is not trimmed now is
+ * when it is asked for again, or when an allocation would fail otherwise.
+ */
+static bool may_trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)
+{
+    if (pool->heap.mapped_bytes <= keep_bytes || !tsr_heap_idle_bytes(&pool->heap))
+        return false;
+    return !tsr_copies_matter() || tsr_quiet_wait(TRIM_LOOK_NS) == CUDA_SUCCESS;
+}
+
+static void trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)
+{
+    if (may_trim_locked(pool, keep_bytes))
+        tsr_heap_trim(&pool->heap, keep_bytes);
+}
+
 static void trim_all_locked(void)
 {
     for (size_t i = 0; i < pools.count; i++)
-        tsr_heap_trim(&pools.data[i]->heap, pools.data[i]->closed ? 0 : pools.data[i]->threshold);
+        trim_locked(pools.data[i], kept_bytes(pools.data[i]));
     forget_closed_locked();
 }
 
@@ -234,7 +259,7 @@ void tsr_pool_trim(struct tsr_pool *pool, uint64_t keep_bytes)
 {
     tsr_memory_lock();
     tsr_pool_settle_all_locked();
-    tsr_heap_trim(&pool->heap, keep_bytes);
+    trim_locked(pool, keep_bytes);
     tsr_memory_unlock();
 }
 

@@ -28,9 +28,10 @@ static __thread struct {
     bool early;      /* it was one of ours */
     bool gave;       /* it was no read */
     uint32_t in_a_row;
-    CUstream waited;  /* the stream that it last waited for, */
-    uint64_t exposed; /* with all that was exposed until then; and all streams: */
+    CUstream waited;   /* the stream that it last waited for, */
+    uint64_t exposed;  /* with all that was exposed until then; and all streams of the context: */
     uint64_t all_exposed;
+    CUcontext context; /* that was current for both */
     CUstream ahead; /* the stream whose work it takes for done; NULL: none */
 } thread;
 
@@ -205,11 +206,24 @@ static bool is_expected(CUstream stream)
     return thread.in_a_row >= EXPECTED && stream == thread.stream;
 }
 
+static CUcontext current(void)
+{
+    CUcontext context = NULL;
+    return tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
+/* The context that was waited for is current, and the stream is its own: default streams of others have the same handles. */
+static bool is_of_waited(CUstream stream)
+{
+    const struct tsr_stream *record = tsr_stream_seen(stream, false);
+    return thread.context && thread.context == current() && record && record->context == thread.context;
+}
+
 /* Also of the copy: what the stream was given before it may still use its place in the host's memory. */
 static bool nobody_can_tell(CUstream stream)
 {
     uint64_t now = tsr_order_exposed_now();
-    return now == thread.all_exposed || (stream == thread.waited && now == thread.exposed);
+    return (now == thread.all_exposed || (stream == thread.waited && now == thread.exposed)) && is_of_waited(stream);
 }
 
 bool tsr_readback(CUstream stream, void *to, CUdeviceptr from, uint64_t bytes, struct tsr_readback *told, CUresult *result)
@@ -250,6 +264,8 @@ bool tsr_readback_covers(CUstream stream)
 {
     if (!tsr_order_by_data || !thread.stream || stream != thread.stream || thread.stamp != stamp_of(stream))
         return false;
+    if (stream == CU_STREAM_PER_THREAD) /* another stream in each thread: none could make up for this one's wait */
+        return false;
     thread.in_a_row += !thread.gave && thread.in_a_row < EXPECTED;
     bool covers = thread.early && nobody_can_tell(stream);
     thread.early = false;
@@ -279,7 +295,8 @@ static bool relatives_are_done(CUstream stream)
     if (!own || tsr_is_any_capture())
         return false;
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
-        if (at != own && __atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && !tsr_stream_is(at, TSR_STREAM_FREE) && !is_idle(at))
+        if (at != own && at->context == own->context && __atomic_load_n(&at->live, __ATOMIC_ACQUIRE) &&
+            !tsr_stream_is(at, TSR_STREAM_FREE) && !is_idle(at))
             return false;
     return true;
 }
@@ -290,6 +307,10 @@ void tsr_readback_waited(CUstream stream, uint64_t exposed)
         return;
     if (!stream || stream == thread.ahead)
         thread.ahead = NULL;
+    CUcontext context = current();
+    if (context != thread.context)
+        thread.exposed = thread.all_exposed = UINT64_MAX;
+    thread.context = context;
     if (!stream) {
         thread.all_exposed = exposed;
     } else if (relatives_are_done(stream)) {

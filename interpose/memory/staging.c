@@ -112,6 +112,12 @@ static struct tsr_staging *take_area(struct tsr_stream *stream)
     return NULL;
 }
 
+void tsr_staging_settle_locked(void)
+{
+    for (unsigned i = 0; i < AREAS; i++)
+        areas[i].queue = NULL;
+}
+
 static bool belongs(const struct tsr_staging *area, const struct tsr_stream *stream)
 {
     return area && area->owner == stream && area->generation == stream->generation;

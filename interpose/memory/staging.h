@@ -43,6 +43,8 @@ extern bool tsr_staging_is_wanted __attribute__((visibility("hidden")));
 /* Memory on each GPU, once copies can be made. Memory lock held. Without it nothing is staged. */
 void tsr_staging_open(void);
 void tsr_staging_forget(void);
+/* Queues have been given back, and may be given out again: what was known of their numbers is nothing. With the copies' lock. */
+void tsr_staging_settle_locked(void);
 
 /* What follows is called with the stream held, and the copies' lock. */
 

@@ -54,9 +54,13 @@ static uint64_t given_to(const struct tsr_ticket_queue *queue)
     return given;
 }
 
-/* What the asker's strand comes after. False: no memory. */
+/*
+ * What the asker's strand comes after. False: no memory. What the earlier queue is given from now on is not meant, so the bytes that it may touch must say so:
+ * what was found for it is asked anew (copies_use.c).
+ */
 static bool note_strand(uint32_t id, uint32_t place, uint64_t number)
 {
+    __atomic_store_n(&tsr_lanes_quiet_for, NULL, __ATOMIC_SEQ_CST);
     uint64_t key = tsr_ticket_pair(id, place);
     uint64_t known = (uintptr_t)tsr_map_find(&tsr_tickets.after, key);
     return known >= number || tsr_map_set(&tsr_tickets.after, key, (void *)(uintptr_t)number);

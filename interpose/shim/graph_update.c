@@ -119,15 +119,21 @@ OTHER(cuGraphExecExternalSemaphoresSignalNodeSetParams,
 OTHER(cuGraphExecExternalSemaphoresWaitNodeSetParams,
       (CUgraphExec exec, CUgraphNode node, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *params), (exec, node, params))
 
-/* Nodes of graphs that are not instantiated: what they were captured as is forgotten before their handles are given to others. */
+/* What nodes of graphs were captured as is forgotten before their handles are given to others. */
+TSR_REDIRECTED(cuGraphDestroy)(CUgraph graph)
+{
+    tsr_captured_nodes_forget();
+    return tsr_real.cuGraphDestroy(graph);
+}
+
+/* Nodes of graphs that are not instantiated. */
 #define LOOSE(symbol, parameters, arguments)                                                                                   \
     TSR_REDIRECTED(symbol) parameters                                                                                          \
     {                                                                                                                          \
-        tsr_captured_nodes_forget();                                                                                           \
+        tsr_captured_nodes_change();                                                                                           \
         return tsr_real.symbol arguments;                                                                                      \
     }
 #undef cuGraphKernelNodeSetParams
-LOOSE(cuGraphDestroy, (CUgraph graph), (graph))
 LOOSE(cuGraphDestroyNode, (CUgraphNode node), (node))
 LOOSE(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params), (node, params))
 LOOSE(cuGraphKernelNodeSetParams, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params), (node, params))

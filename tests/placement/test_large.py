@@ -84,6 +84,31 @@ def test_layers_stay_whole_and_requests_overlap(
     assert took_ns / alone_ns < wanted
 
 
+HALF = Machine(2, 26, 38)
+ELSEWHERE = f"""version: 1
+devices: {{home: 0, executors: [1]}}
+memory: {{pool: true, reserve: {HALF.reserve}MiB}}
+schedule: auto
+rules:
+  - {{match: {{function: fill}}, device: 1}}
+"""
+
+
+@pytest.mark.full
+def test_weights_that_another_gpu_made_come_back(native_build: Path, tmp_path: Path) -> None:
+    """What fills memory may run on another GPU than the owner, and leave it there alone. Dividing memory gives it back:
+    afterwards a request moves its input, its result and one activation, no more.
+    """
+    native, machine = native_build / "native", HALF.emulated
+    few, many = ((GUEST, "layers", LAYERS, WARM, more, ROWS, KIB) for more in (0, OVERLAPPED))
+    emulated.until_analysed(lambda: emulated.run(native, tmp_path, machine, few, policy=ELSEWHERE))
+    alone = run(native, tmp_path, Machine(1), *many)
+    waited, ran = (emulated.run(native, tmp_path, machine, words, policy=ELSEWHERE) for words in (few, many))
+    assert ran.output == alone.output
+    assert ran.report["pool"]["given_back_bytes"] >= LAYERS // 2 * ROWS * ACTIVATION
+    assert ran.pulled_bytes - waited.pulled_bytes == OVERLAPPED * 3 * ACTIVATION
+
+
 @pytest.mark.full
 def test_the_gpu_says_that_it_has_the_pool(native_build: Path, tmp_path: Path) -> None:
     machine = Machine(4, 56, 8)
