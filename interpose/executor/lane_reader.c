@@ -412,7 +412,8 @@ static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_mess
 {
     if (message->kind == TSR_MESSAGE_STREAM) /* all records posted for the stream are complete */
         return false;
-    if (message->kind == TSR_MESSAGE_GRAPH) /* a new one; the program may let go of what is held up only when it has been launched */
+    if (message->kind ==
+        TSR_MESSAGE_GRAPH) /* a new one; the program may let go of what is held up only when it has been launched */
         return false;
     return is_behind(reader->lane, tails) ||
            (is_of_one(message) ? tsr_backlog_may_launch(reader->backlog, message->id) : !tsr_backlog_is_empty(reader->backlog));

@@ -166,7 +166,8 @@ CUresult tsr_instance_mirror_locked(struct tsr_instance *instance, struct tsr_la
         CUresult result = examine(instance, lane, &instance->mirrors[number].reason);
         if (result != CUDA_SUCCESS)
             return result;
-        instance->mirrors[number].examined = now; /* before what was looked at; after it has sent functions, the next launch looks again */
+        instance->mirrors[number].examined =
+            now; /* before what was looked at; after it has sent functions, the next launch looks again */
     }
     *reason = instance->mirrors[number].reason;
     if (*reason || instance->mirrors[number].version == instance->version)

@@ -132,11 +132,18 @@ void tsr_inquiry_each_locked(struct tsr_inquiry *inquiry, uint64_t ticket, tsr_i
                 split_locked(&use->touches[i], inquiry, ticket, visit);
 }
 
+/* Only for the extent's own touches: a graph has thousands, most of them elsewhere. */
 static bool is_full_locked(struct tsr_copies *copies, const struct tsr_inquiry *inquiry)
 {
-    uint32_t parts = inquiry->use->count + 1;
-    for (uint32_t i = 0; i < inquiry->use->count; i++)
-        parts += inquiry->use->touches[i].stride && inquiry->use->touches[i].first < copies->address;
+    const struct tsr_directory *directory = &copies->directory;
+    uint64_t parts = 1, enough = directory->cells.count + (uint64_t)CELLS_PER_TOUCH * (2 * (uint64_t)inquiry->use->count + 1);
+    if (enough <= directory->cells.capacity && enough <= directory->most)
+        return false;
+    for (uint32_t i = 0; i < inquiry->use->count; i++) {
+        const struct tsr_touch *touch = &inquiry->use->touches[i];
+        if (touch->first < copies->address + copies->bytes && touch->end > copies->address)
+            parts += 1 + (touch->stride && touch->first < copies->address);
+    }
     return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * parts);
 }
 

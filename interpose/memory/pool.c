@@ -16,6 +16,7 @@
 #include "memory/quiet.h"
 #include "order/order.h"
 #include "driver/real.h"
+#include "object/capture.h"
 #include "object/session.h"
 #include "driver/stream_handle.h"
 
@@ -102,6 +103,14 @@ static uint64_t kept_bytes(const struct tsr_pool *pool)
     return pool->closed ? 0 : pool->threshold;
 }
 
+static bool is_quiet_locked(void)
+{
+    tsr_captures_hold(); /* which asking for all work of a context would spoil */
+    bool quiet = !tsr_is_any_capture() && tsr_quiet_wait(TRIM_LOOK_NS) == CUDA_SUCCESS;
+    tsr_captures_release();
+    return quiet;
+}
+
 /*
  * Pulls of other streams' work may still move bytes of what is free. The program may have that work wait for itself, so nobody waits here: what is not trimmed now is
  * when it is asked for again, or when an allocation would fail otherwise.
@@ -110,7 +119,7 @@ static bool may_trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)
 {
     if (pool->heap.mapped_bytes <= keep_bytes || !tsr_heap_idle_bytes(&pool->heap))
         return false;
-    return !tsr_copies_matter() || tsr_quiet_wait(TRIM_LOOK_NS) == CUDA_SUCCESS;
+    return !tsr_copies_matter() || is_quiet_locked();
 }
 
 static void trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)

@@ -28,11 +28,11 @@ static __thread struct {
     bool early;      /* it was one of ours */
     bool gave;       /* it was no read */
     uint32_t in_a_row;
-    CUstream waited;   /* the stream that it last waited for, */
-    uint64_t exposed;  /* with all that was exposed until then; and all streams of the context: */
+    CUstream waited;  /* the stream that it last waited for, */
+    uint64_t exposed; /* with all that was exposed until then; and all streams of the context: */
     uint64_t all_exposed;
     CUcontext context; /* that was current for both */
-    CUstream ahead; /* the stream whose work it takes for done; NULL: none */
+    CUstream ahead;    /* the stream whose work it takes for done; NULL: none */
 } thread;
 
 /* Bytes of one strand's making. */

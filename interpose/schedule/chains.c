@@ -7,6 +7,7 @@
 #define HISTORY_FADES 0.9f /* what was seen before, at each sight */
 #define HAS_GROWN 0.8f     /* of what is expected of it */
 #define OPENED_AT_ONCE 8u  /* chains, whatever becomes of them */
+#define LEFT_OVER 16u      /* of what a launch reads most of, 1/n: less of an older chain's does not make it that one's */
 #define SPREAD 0x9e3779b97f4a7c15u
 
 _Static_assert(TSR_PLACE_CHAINS == sizeof((struct tsr_place *)0)->chains / sizeof(struct tsr_place_chain), "chains");
@@ -27,13 +28,24 @@ static uint64_t root_of(const struct tsr_place *place, uint64_t number)
     return number;
 }
 
-/* With which it goes on; 0: none. */
+static uint64_t most_of(const struct tsr_place_launch *launch)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < launch->part_count; i++)
+        most = launch->parts[i].bytes > most ? launch->parts[i].bytes : most;
+    return most;
+}
+
+/*
+ * With which it goes on; 0: none. A few bytes that nobody had read before, of a request before this one or beside what is meant, would else make all requests one chain, of which
+ * no end can be expected.
+ */
 static uint64_t goes_on_with(const struct tsr_place *place, const struct tsr_place_launch *launch,
                              const struct tsr_chain_readers *of)
 {
-    uint64_t oldest = 0;
+    uint64_t oldest = 0, least = most_of(launch) / LEFT_OVER;
     for (uint32_t i = 0; i < launch->part_count; i++) {
-        if (!of->known[i] || of->known[i]->was_read)
+        if (!of->known[i] || of->known[i]->was_read || launch->parts[i].bytes < least)
             continue;
         uint64_t root = root_of(place, of->known[i]->chain);
         if (!oldest || root < oldest)

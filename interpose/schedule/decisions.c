@@ -16,7 +16,7 @@
 /* Times in microseconds; `other` GPU: the second one. */
 #define COLUMNS                                                                                                                \
     "number\tname\tknown\tmay_leave\trests\tjoins\thost\treads\tread_bytes\tlacking_bytes\thome_takes\tother_takes\tchosen\tfetched_to\t" \
-    "went\tstarts\tends\tsingle\tall\tpromised\tstay\tearliest\tpace\tstream\n"
+    "went\tstarts\tends\tsingle\tall\tpromised\tstay\tearliest\tpace\tstream\tchain\tchain_joins\n"
 
 bool tsr_decisions_are_wanted;
 
@@ -68,12 +68,13 @@ void tsr_decisions_add(const struct tsr_decided *decided)
         tsr_decisions_flush();
     int written = snprintf(
         buffer + used, LINE_BYTES,
-        "%llu\t%.*s\t%d\t%d\t%d\t%u\t%.1f\t%u\t%llu\t%llu\t%.1f\t%.1f\t%u\t%u\t%u\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%u\t%u\t%.3f\t%u\n",
+        "%llu\t%.*s\t%d\t%d\t%d\t%u\t%.1f\t%u\t%llu\t%llu\t%.1f\t%.1f\t%u\t%u\t%u\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%u\t%u\t%.3f\t%u\t%.1f\t%d\n",
         (unsigned long long)decided->number, MOST_NAME, decided->name, !decided->unknown, !decided->stays, decided->rests,
         decided->joins, us(decided, asked->now_ns), asked->part_count, (unsigned long long)bytes,
         (unsigned long long)asked->constants[1], asked->ns[0] / 1e3, asked->ns[1] / 1e3, choice->gpu, choice->fetches,
         decided->gpu, us(decided, choice->start_ns), us(decided, choice->own.finish_ns[TSR_PLACE_ACTUAL]),
         us(decided, clocks->single_ns), us(decided, clocks->end_ns), us(decided, clocks->promised_ns),
-        choice->own.gpu[TSR_PLACE_STAY], choice->own.gpu[TSR_PLACE_EARLIEST], decided->pace, asked->stream);
+        choice->own.gpu[TSR_PLACE_STAY], choice->own.gpu[TSR_PLACE_EARLIEST], decided->pace, asked->stream,
+        choice->chain_ns / 1e3, choice->chain_joins);
     used += written > 0 && (uint32_t)written < LINE_BYTES ? (uint32_t)written : 0;
 }

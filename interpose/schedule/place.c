@@ -294,8 +294,9 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     question.late_until_ns = chain ? chain->late_until_ns[TSR_PLACE_ACTUAL] : 0;
     choice->gpu = choose(&question, place->strategy, affordable(place, launch), &option);
     choice->late_until_ns[TSR_PLACE_ACTUAL] = late_until(&question, choice->gpu, option.finish_ns);
-    bool opens = question.history && !question.history->joins;
-    choice->opened_ns = opens ? (double)question.history->work_ns : 0;
+    choice->chain_ns = question.history ? (double)question.history->work_ns : 0;
+    choice->chain_joins = question.history && question.history->joins;
+    choice->opened_ns = choice->chain_joins ? 0 : choice->chain_ns;
     choice->start_ns = option.start_ns;
     choice->finish_ns = option.finish_ns;
     choice->copies = option.copies;

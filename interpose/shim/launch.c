@@ -3,6 +3,7 @@
 
 #include "check/check.h"
 #include "launch/call_memory.h"
+#include "memory/copies.h"
 #include "object/place.h"
 #include "object/registry.h"
 #include "object/session.h"
@@ -150,11 +151,16 @@ TSR_ENGAGED(cuFuncSetSharedSize)(CUfunction hfunc, unsigned int bytes)
     return result;
 }
 
-static CUresult join_each(const CUDA_LAUNCH_PARAMS *list, unsigned count)
+/* What they touch is not asked: all bytes come home. */
+static CUresult enter_each(const CUDA_LAUNCH_PARAMS *list, unsigned count)
 {
     CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; list && i < count && result == CUDA_SUCCESS; i++)
-        result = tsr_order_join(list[i].hStream, false);
+    for (unsigned i = 0; list && i < count && result == CUDA_SUCCESS; i++) {
+        struct tsr_order_hold hold;
+        result = tsr_copies_enter_all(list[i].hStream, false, &hold);
+        if (result == CUDA_SUCCESS)
+            tsr_order_leave(&hold);
+    }
     return result;
 }
 
@@ -187,7 +193,7 @@ static void count_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned 
 TSR_ENGAGED(cuLaunchCooperativeKernelMultiDevice)(CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags)
 {
     uint64_t start = tsr_record_start();
-    CUresult result = join_each(list, count);
+    CUresult result = enter_each(list, count);
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuLaunchCooperativeKernelMultiDevice(list, count, flags);
     if (result == CUDA_SUCCESS)

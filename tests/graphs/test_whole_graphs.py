@@ -8,6 +8,7 @@ from tests.emulated import ALL_GPUS
 from tests.graphs.settings import RANDOM, REPLAY, SETTINGS, Setting, run
 from tests.sample import sampled
 
+LARGE = Path(__file__).parents[1] / "placement" / "large_guest.py"
 STEP_NS = "launch_latency_ns: 7000"
 FEW = [("half", 6), ("placed on four", 6)]
 SMALL = "sm_count: 1"
@@ -65,3 +66,25 @@ def test_two_graphs_of_a_step_run_at_the_same_time(model: str, native_build: Pat
         assert ran.lines == alone.lines
     assert ran.graphs["1"] > 16
     assert alone.virtual_ns / ran.virtual_ns > 1.7
+
+
+WIDE_LAYERS, WIDE_ROWS, WIDE_KIB, WIDE_LAUNCHES = 2200, 4, 1, 12
+
+
+def test_a_graph_of_thousands_of_ranges_leaves_constants_where_they_are(native_build: Path, tmp_path: Path) -> None:
+    """Two GPUs in turn replay it: each keeps the weights that it has, and gets the activations that the other made.
+
+    Each weight is read by one node. Were all of the graph's ranges expected in each extent, there would be no room for
+    them, and one GPU would hold all of it alone.
+    """
+    native = native_build / "native"
+    program = (LARGE, "sparse", WIDE_LAYERS, WIDE_LAUNCHES, 0, WIDE_ROWS, WIDE_KIB)
+    alone = run(native, tmp_path, program)
+    turns = Setting(rules="rules: [{match: {nth: {every: 2}}, device: 1}]")
+    for _ in range(2):
+        ran = run(native, tmp_path, program, turns)
+        assert ran.lines == alone.lines
+    assert ran.graphs == {"0": WIDE_LAUNCHES // 2, "1": WIDE_LAUNCHES // 2}
+    weights = WIDE_LAYERS * WIDE_ROWS * WIDE_KIB << 10
+    assert ran.pulled_bytes < 1.5 * weights
+    assert ran.report["memory_copies"]["directory_bytes"] < 8 << 20

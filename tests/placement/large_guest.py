@@ -1,5 +1,5 @@
 """A program that is larger than its GPU: `large_guest.py layers LAYERS WAITED UNWAITED ROWS
-KIB`, `... captured|scattered LAYERS WAITED UNWAITED ROWS KIB`, `...
+KIB`, `... captured|scattered|sparse LAYERS WAITED UNWAITED ROWS KIB`, `...
 serve LAYERS REQUESTS ROWS KIB`, `... fill LAYERS ROWS KIB`
 or `... info`.
 
@@ -7,7 +7,8 @@ layers: each layer has ROWS rows of weights, of KIB each like what goes through 
 requests go through all layers, over the same two buffers, and their results are kept; the host waits for each of the
 first ones. Prints the sum of each result. captured: the same, and a request is a graph of all layers, over its own
 input and output, half of them joined by programmatic dependencies, as cuBLAS does. scattered: as captured, and each
-layer has a row more, which are made together, after all other rows. serve: the same request, waited
+layer has a row more, which are made together, after all other rows. sparse: as captured, and the last row of each layer
+is not read. serve: the same request, waited
 for each time, until a line comes in, and REQUESTS more; prints "right", or the first error and the next one. fill:
 prints how many of the layers there was memory for. info: prints what memory the GPU says it has.
 """
@@ -92,7 +93,9 @@ def layers(count: int, waited: int, unwaited: int, rows: int, kib: int) -> None:
     print(*(program.sum(result) for result in results))
 
 
-def captured(count: int, waited: int, unwaited: int, rows: int, kib: int, *, scattered: bool = False) -> None:
+def captured(
+    count: int, waited: int, unwaited: int, rows: int, kib: int, *, scattered: bool = False, sparse: bool = False
+) -> None:
     program, requests = Program(rows, kib), waited + unwaited
     weights = [program.buffer(program.count * rows, number) for number in range(count)]
     more = program.buffer(program.count * count, 3) if scattered else None
@@ -102,7 +105,8 @@ def captured(count: int, waited: int, unwaited: int, rows: int, kib: int, *, sca
     call(driver.cuStreamBeginCapture(program.stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
     for number, weight in enumerate(weights):
         to, source = between[1 + number % 2], between[0 if number == 0 else 1 + (number - 1) % 2]
-        program.launch(program.layer, (to, source, weight), program.count, rows, *[PROGRAMMATIC] * (number % 2))
+        read = rows - 1 if sparse else rows
+        program.launch(program.layer, (to, source, weight), program.count, read, *[PROGRAMMATIC] * (number % 2))
         if more is not None:
             row = int(more) + number * program.count * 4
             program.launch(program.layer, (to, to, driver.CUdeviceptr(row)), program.count, 1)
@@ -166,6 +170,7 @@ if __name__ == "__main__":
             "layers": layers,
             "captured": captured,
             "scattered": partial(captured, scattered=True),
+            "sparse": partial(captured, sparse=True),
             "serve": serve,
             "fill": fill,
         }

@@ -227,7 +227,9 @@ enum { STEP = 1, BESIDE, SIDE, FIRST_OF_BRANCH, OF_BRANCH, UPDATE };
 /* By ticket: who holds its results, of `result` bytes each. */
 static uint32_t held[40000];
 static uint64_t result, pulls;
-static double slower = 1; /* GPU 1, as many times */
+static double slower = 1;  /* GPU 1, as many times */
+static uint64_t of_second; /* bytes that a launch reads of what its second ticket's wrote; 0: all */
+static uint32_t only;      /* where it may run; 0: anywhere */
 
 /* A launch of the one stream that reads what those with these tickets wrote; 0: nothing. Its ticket. */
 static uint64_t run_at(double now_ns, uint64_t like, double ns, uint64_t first, uint64_t second)
@@ -235,12 +237,13 @@ static uint64_t run_at(double now_ns, uint64_t like, double ns, uint64_t first, 
     struct tsr_place_launch launch = made(now_ns, ns);
     uint64_t read[] = {first, second};
     launch.ns[1] *= slower;
+    launch.allowed = only ? only : launch.allowed;
     launch.like = like;
     launch.last = tickets;
     launch.written = result;
     for (uint32_t i = 0; i < 2; i++)
         if (read[i])
-            add_part(&launch, read[i], result, held[read[i]]);
+            add_part(&launch, read[i], i && of_second ? of_second : result, held[read[i]]);
     struct tsr_place_answer answer;
     uint32_t gpu = go(&launch, &answer).gpu;
     held[tickets] = 1u << gpu;
@@ -259,6 +262,7 @@ static void start_chains_on(uint32_t gpus, uint64_t bytes)
 {
     start(gpus, NVLINK);
     slower = 1;
+    of_second = only = 0;
     result = bytes;
     pulls = 0;
 }
@@ -446,20 +450,25 @@ TEST(what_was_short_may_grow_long)
 
 /*
  * A host that is held up as soon as home has more than `queue_ns` to do: requests of 320 launches, each a chain of 32 ms at home. Until when the GPUs are
- * busy, and then the host, which has waited for them.
+ * busy, and then the host, which has waited for them. leftover: requests stay where they begin, and one of the first launches of each reads a little of an earlier one's
+ * result.
  */
-static double with_queue(unsigned times, double queue_ns, double now_ns)
+static double with_queue(unsigned times, double queue_ns, double now_ns, bool leftover)
 {
+    uint64_t results[4] = {0}; /* of the last requests */
     for (unsigned i = 0; i < times; i++) {
-        uint64_t last = 0;
+        uint64_t before = leftover ? results[i % 4] : 0, last = 0;
         for (unsigned step = 0; step < 320; step++, now_ns += 5 * US) {
             double most_ns = place.timelines[TSR_PLACE_ACTUAL].free_ns[0] - queue_ns;
             if (most_ns > now_ns + 20 * US) {
                 tsr_place_held_up(&place, now_ns, most_ns);
                 now_ns = most_ns;
             }
-            last = run_at(now_ns, step ? BESIDE : STEP, 100 * US, last, 0);
+            only = leftover && step ? held[last] : 0;
+            last = run_at(now_ns, step ? BESIDE : STEP, 100 * US, last, step == 3 ? before : 0);
         }
+        results[i % 4] = last;
+        only = 0;
     }
     double began_ns = now_ns;
     now_ns = tsr_place_end(&place);
@@ -472,10 +481,21 @@ TEST(a_slower_gpu_gets_its_share_from_a_host_that_is_held_up)
     for (double queue_ns = 36 * MS; queue_ns < 80 * MS; queue_ns += 7 * MS) {
         start_chains(MB);
         slower = 2.2;
-        double began_ns = with_queue(20, queue_ns, 0);
-        double took_ns = with_queue(20, queue_ns, began_ns) - began_ns;
+        double began_ns = with_queue(20, queue_ns, 0, false);
+        double took_ns = with_queue(20, queue_ns, began_ns, false) - began_ns;
         CHECK(took_ns < 20 * 32 * MS / (1 + 1 / slower) / 0.85);
     }
+}
+
+TEST(a_few_bytes_of_earlier_requests_do_not_make_one_chain_of_all)
+{
+    start_chains(16 * MB);
+    slower = 2.2;
+    of_second = 4096;
+    double began_ns = with_queue(20, 40 * MS, 0, true);
+    double took_ns = with_queue(20, 40 * MS, began_ns, true) - began_ns;
+    CHECK(took_ns < 20 * 32 * MS / (1 + 1 / slower) / 0.85);
+    CHECK(place.decided[1] > 2 * 320);
 }
 
 /* Once more work than a lead is: what was then expected of them fades as they are joined. */

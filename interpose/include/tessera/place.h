@@ -156,7 +156,9 @@ struct tsr_place_choice {
     double start_ns, finish_ns;
     bool copies;             /* something */
     bool idles;              /* the GPU has nothing else to do until what the launch reads can be copied */
-    double opened_ns;        /* home's time of the chain that it opens and that nobody joins, as far as is known */
+    double chain_ns;         /* home's time of the chain that it opens, as far as is known; */
+    bool chain_joins;        /* such chains were joined into others */
+    double opened_ns;        /* chain_ns; 0: they were */
     double late_until_ns[3]; /* of that chain */
     uint64_t version;
 };
