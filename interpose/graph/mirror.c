@@ -150,8 +150,8 @@ static CUresult examine(const struct tsr_instance *instance, struct tsr_lane_cli
     for (size_t i = 0; i < instance->nodes.all.count && !*reason && result == CUDA_SUCCESS; i++)
         if (instance->nodes.all.data[i].record.kind == TSR_LANE_LAUNCH)
             result = examine_kernel(&instance->nodes.all.data[i], lane, reason);
-        else if (instance->nodes.all.data[i].record.kind == TSR_LANE_COPY) /* its addresses come first */
-            *reason = tsr_home_only_scan(instance->nodes.all.data[i].data, 2 * sizeof(uint64_t));
+        else
+            *reason = tsr_node_reason_to_move(&instance->nodes.all.data[i]);
     return result;
 }
 

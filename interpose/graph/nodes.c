@@ -12,6 +12,7 @@
 #include "launch/captured_calls.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
+#include "memory/home_only.h"
 #include "memory/memory.h"
 #include "object/parameters.h"
 #include "object/session.h"
@@ -229,6 +230,21 @@ enum tsr_reason tsr_node_set_set(struct tsr_node *node, const CUDA_MEMSET_NODE_P
         return TSR_REASON_GRAPH_NODE;
     node->record.kind = TSR_LANE_SET;
     return put(node, &what, sizeof what) ? TSR_REASON_NONE : TSR_REASON_GRAPH_NODE;
+}
+
+enum tsr_reason tsr_node_reason_to_move(const struct tsr_node *node)
+{
+    const struct tsr_lane_copy *copy = (const void *)node->data;
+    const struct tsr_lane_set *set = (const void *)node->data;
+    bool copies = node->record.kind == TSR_LANE_COPY, there = true;
+    if (!copies && node->record.kind != TSR_LANE_SET)
+        return TSR_REASON_NONE;
+    if (copies)
+        there = is_there(copy->to, copy->to_pitch, copy->width, copy->height) &&
+                is_there(copy->from, copy->from_pitch, copy->width, copy->height);
+    else
+        there = is_shared(set->to, set->pitch, set->width * set->element, set->height);
+    return there ? tsr_home_only_scan(node->data, (copies ? 2 : 1) * sizeof(uint64_t)) : TSR_REASON_GRAPH_NODE;
 }
 
 bool tsr_node_same_attributes(const struct tsr_node *one, const struct tsr_node *other)

@@ -67,6 +67,8 @@ enum tsr_reason tsr_node_set_copy(struct tsr_node *node, const CUDA_MEMCPY3D *pa
 /* The child graph whose begin is at the place does what `child` says, which the driver has taken. version: of the nodes that change. */
 enum tsr_reason tsr_nodes_set_child(struct tsr_nodes *nodes, uint32_t place, CUgraph child, uint64_t version);
 enum tsr_reason tsr_node_set_set(struct tsr_node *node, const CUDA_MEMSET_NODE_PARAMS *params);
+/* Of a copy or memset: why executors cannot do it, as memory is mapped now. */
+enum tsr_reason tsr_node_reason_to_move(const struct tsr_node *node);
 
 enum tsr_reason tsr_node_set_batch(struct tsr_node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
 

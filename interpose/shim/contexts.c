@@ -9,6 +9,7 @@
 #include "driver/real.h"
 #include "record/recorder.h"
 #include "record/timing.h"
+#include "shim/graph_launch.h"
 #include "shim/skipped_wait.h"
 
 static void forget_context(CUcontext context)
@@ -30,12 +31,25 @@ static void forget_if_inactive(CUdevice device)
         forget_device(device);
 }
 
+/* The driver's own one of a device may live on; no handle says which it is. */
+static CUcontext context_of(CUcontext context)
+{
+    return context;
+}
+
+static CUcontext context_of_device(CUdevice device)
+{
+    (void)device;
+    return NULL;
+}
+
 #define ENDS(symbol, forget, end, type, name)                                                                                      \
     TSR_ENGAGED(symbol)(type name)                                                                                             \
     {                                                                                                                          \
         bool recording = tsr_has_role(TSR_DEFINING);                                                                                   \
         tsr_wait_settle();                                                                                                     \
         tsr_captured_nodes_forget();                                                                                           \
+        tsr_graph_context_ends(_Generic(name, CUcontext: context_of, CUdevice: context_of_device)(name));                       \
         CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \

@@ -339,6 +339,14 @@ static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *who
 
 /* ---- one launch after another ---- */
 
+static void forget_end(struct tsr_instance *instance)
+{
+    if (instance->end)
+        tsr_real.cuEventDestroy_v2(instance->end);
+    instance->end = NULL;
+    instance->ended = false;
+}
+
 /*
  * Launches of a graph come one after another, in whichever streams they are, and so whatever the second stream is given comes after what
  * the first one was given before: its event says when that is done. It is recorded only when another stream is to wait for it, or before that
@@ -347,9 +355,15 @@ static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *who
 static CUresult mark_end(struct tsr_instance *instance)
 {
     bool pushed = false;
+    CUcontext context = NULL;
     CUresult result = instance->stream ? tsr_current_push(instance->stream->context, &pushed) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuCtxGetCurrent(&context);
+    if (result == CUDA_SUCCESS && context != instance->end_context) /* an event is recorded in its own context only */
+        forget_end(instance);
     if (result == CUDA_SUCCESS && !instance->end)
         result = tsr_real.cuEventCreate(&instance->end, CU_EVENT_DISABLE_TIMING);
+    instance->end_context = context;
     if (result == CUDA_SUCCESS)
         result = tsr_order_record(instance->end, instance->handle, false, 0);
     instance->ended = result == CUDA_SUCCESS;
@@ -378,6 +392,27 @@ static void mark_end_of(struct tsr_instance *instance, void *stream)
     if (instance->handle && !instance->ended && (!stream || instance->handle == *(CUstream *)stream))
         instance->handle = mark_end(instance) == CUDA_SUCCESS ? instance->handle : NULL; /* nothing can wait for it any more */
     pthread_mutex_unlock(&instance->lock);
+}
+
+/* The launch's stream ends with the context. Whoever launches the graph next comes after it, as the host does. */
+static void await_end_in(struct tsr_instance *instance, void *context)
+{
+    pthread_mutex_lock(&instance->lock);
+    bool is_there =
+        instance->stream && __atomic_load_n(&instance->stream->generation, __ATOMIC_ACQUIRE) == instance->generation;
+    bool ends = instance->handle && (!*(CUcontext *)context || !is_there || instance->stream->context == *(CUcontext *)context);
+    if (ends && (instance->ended || (is_there && mark_end(instance) == CUDA_SUCCESS)))
+        tsr_real.cuEventSynchronize(instance->end);
+    if (ends) {
+        forget_end(instance);
+        instance->handle = NULL;
+    }
+    pthread_mutex_unlock(&instance->lock);
+}
+
+void tsr_graph_context_ends(CUcontext context)
+{
+    tsr_instances_each(await_end_in, &context);
 }
 
 void tsr_graph_capture_begins(void)

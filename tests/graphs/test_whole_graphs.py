@@ -8,6 +8,7 @@ from tests.emulated import ALL_GPUS
 from tests.graphs.settings import RANDOM, REPLAY, SETTINGS, Setting, run
 from tests.sample import sampled
 
+CONTEXTS = Path(__file__).parent / "contexts_guest.py"
 LARGE = Path(__file__).parents[1] / "placement" / "large_guest.py"
 STEP_NS = "launch_latency_ns: 7000"
 FEW = [("half", 6), ("placed on four", 6)]
@@ -88,3 +89,13 @@ def test_a_graph_of_thousands_of_ranges_leaves_constants_where_they_are(native_b
     weights = WIDE_LAYERS * WIDE_ROWS * WIDE_KIB << 10
     assert ran.pulled_bytes < 1.5 * weights
     assert ran.report["memory_copies"]["directory_bytes"] < 8 << 20
+
+
+@pytest.mark.parametrize("name", ["half", "placed"])
+def test_a_graph_that_streams_of_two_contexts_launch_in_turn(name: str, native_build: Path, tmp_path: Path) -> None:
+    """Each launch comes after the one before, which an event of that one's context says; and after a context that ended."""
+    native, program = native_build / "native", [CONTEXTS, 41]
+    alone = run(native, tmp_path, program)
+    for disorder in range(2):
+        ran = run(native, tmp_path, program, SETTINGS[name], disorder=disorder)
+        assert ran.lines == alone.lines
