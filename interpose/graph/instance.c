@@ -11,6 +11,7 @@
 #include "graph/parts.h"
 #include "object/session.h"
 
+bool tsr_graphs_have_objects;
 static struct tsr_map instances; /* CUgraphExec to struct tsr_instance */
 static uint64_t instance_count;  /* atomic; so far */
 
@@ -128,7 +129,8 @@ void tsr_instance_created(CUgraphExec exec, CUgraph graph, uint64_t flags)
     if (!made)
         return;
     fill(made, graph);
-    made->stays_opaque = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH; /* kernels may launch it */
+    made->stays_opaque = flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH || /* kernels may launch it */
+                         __atomic_load_n(&tsr_graphs_have_objects, __ATOMIC_ACQUIRE);
     if (!tsr_map_set(&instances, key_of(exec), made))
         tsr_instance_destroy(made);
 }
@@ -228,7 +230,7 @@ void tsr_instance_update(CUgraphExec exec, CUgraph graph, CUresult result)
         return;
     }
     pthread_mutex_lock(&instance->lock);
-    instance->stays_opaque |= instance->switched;
+    instance->stays_opaque |= instance->switched || __atomic_load_n(&tsr_graphs_have_objects, __ATOMIC_ACQUIRE);
     instance->call_changed = false;
     change_locked(instance);
     struct tsr_instance from = {.version = instance->version};

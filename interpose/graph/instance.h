@@ -91,6 +91,12 @@ struct tsr_instance {
     struct tsr_function_record as_function; /* stands for it, where rules and times are by function */
 };
 
+/*
+ * Atomic. The program has given a graph objects of its own, which the driver ends when the graph's last launch is done: its own last launch, so that graphs with any stay at
+ * home. Which graphs have some nobody tells, so all that are made from then on do.
+ */
+extern bool tsr_graphs_have_objects __attribute__((visibility("hidden")));
+
 /* One without nodes, which nobody knows. NULL: no memory. */
 struct tsr_instance *tsr_instance_create(void);
 void tsr_instance_destroy(struct tsr_instance *instance);

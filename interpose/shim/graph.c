@@ -107,6 +107,12 @@ CHANGES(cuGraphExecUpdate, UPDATE, (hGraphExec, hGraph, hErrorNode_out, updateRe
 CHANGES(cuGraphExecUpdate_v2, (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo),
         (hGraphExec, hGraph, resultInfo), hGraphExec, tsr_instance_update(hGraphExec, hGraph, result))
 
+TSR_REDIRECTED(cuGraphRetainUserObject)(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
+{
+    __atomic_store_n(&tsr_graphs_have_objects, true, __ATOMIC_RELEASE);
+    return tsr_real.cuGraphRetainUserObject(graph, object, count, flags);
+}
+
 TSR_ENGAGED(cuGraphExecDestroy)(CUgraphExec hGraphExec)
 {
     if (hGraphExec)

@@ -1,5 +1,9 @@
-"""A graph that streams of two contexts launch in turn: `contexts_guest.py LAUNCHES`. Prints the sum of its result."""
+"""A graph that streams of two contexts launch in turn: `contexts_guest.py LAUNCHES [object]`. Prints sums of its result.
 
+object: the graph has a user object. What counts its ends is printed, too.
+"""
+
+import ctypes
 import sys
 from pathlib import Path
 
@@ -13,7 +17,7 @@ from tests.placement.large_guest import Program
 ROWS, KIB = 4, 16
 
 
-def main(launches: int) -> None:
+def main(launches: int, *, has_object: bool) -> None:
     program = Program(ROWS, KIB)
     first = call(driver.cuCtxGetCurrent())
     weights = program.buffer(program.count * ROWS, 1)
@@ -21,7 +25,13 @@ def main(launches: int) -> None:
     call(driver.cuStreamSynchronize(program.stream))
     call(driver.cuStreamBeginCapture(program.stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
     program.launch(program.layer, (numbers, numbers, weights), program.count, ROWS)
-    graph = call(driver.cuGraphInstantiate(call(driver.cuStreamEndCapture(program.stream)), 0))
+    captured, ends = call(driver.cuStreamEndCapture(program.stream)), []
+    end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ends.append)
+    if has_object:
+        address = ctypes.cast(end, ctypes.c_void_p).value
+        made = call(driver.cuUserObjectCreate(0, driver.CUhostFn(address), 1, 1))
+        call(driver.cuGraphRetainUserObject(captured, made, 1, 1))
+    graph = call(driver.cuGraphInstantiate(captured, 0))
     second = call(driver.cuCtxCreate(None, 0, call(driver.cuDeviceGet(0))))
     streams = [program.stream, call(driver.cuStreamCreate(1))]
     call(driver.cuCtxSetCurrent(first))
@@ -32,8 +42,11 @@ def main(launches: int) -> None:
     call(driver.cuCtxDestroy(second))
     call(driver.cuGraphLaunch(graph, program.stream))
     call(driver.cuStreamSynchronize(program.stream))
-    print(program.sum(numbers))
+    print(program.sum(numbers), len(ends))
+    call(driver.cuGraphDestroy(captured))
+    call(driver.cuGraphExecDestroy(graph))
+    print(len(ends))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), has_object="object" in sys.argv[2:])

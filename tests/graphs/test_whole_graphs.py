@@ -93,9 +93,21 @@ def test_a_graph_of_thousands_of_ranges_leaves_constants_where_they_are(native_b
 
 @pytest.mark.parametrize("name", ["half", "placed"])
 def test_a_graph_that_streams_of_two_contexts_launch_in_turn(name: str, native_build: Path, tmp_path: Path) -> None:
-    """Each launch comes after the one before, which an event of that one's context says; and after a context that ended."""
+    """Each launch comes after the one before, which an event of that one's context says, and after a context's end."""
     native, program = native_build / "native", [CONTEXTS, 41]
     alone = run(native, tmp_path, program)
     for disorder in range(2):
         ran = run(native, tmp_path, program, SETTINGS[name], disorder=disorder)
         assert ran.lines == alone.lines
+
+
+def test_a_graph_with_a_user_object_stays_at_home(native_build: Path, tmp_path: Path) -> None:
+    """The driver ends the object when its own last launch of the graph is done."""
+    native, program = native_build / "native", [CONTEXTS, 41, "object"]
+    alone = run(native, tmp_path, program)
+    for _ in range(2):
+        ran = run(native, tmp_path, program, SETTINGS["half"])
+        assert ran.lines == alone.lines
+        assert ran.lines[-1] == "1"
+    assert ran.graphs_away == 0
+    assert ran.report["kept_home_by_reason"]["graph_node"] > 0
