@@ -25,7 +25,8 @@ def main(launches: int, *, has_object: bool) -> None:
     call(driver.cuStreamSynchronize(program.stream))
     call(driver.cuStreamBeginCapture(program.stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
     program.launch(program.layer, (numbers, numbers, weights), program.count, ROWS)
-    captured, ends = call(driver.cuStreamEndCapture(program.stream)), []
+    captured = call(driver.cuStreamEndCapture(program.stream))
+    ends: list[object] = []
     end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ends.append)
     if has_object:
         address = ctypes.cast(end, ctypes.c_void_p).value
