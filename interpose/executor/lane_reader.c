@@ -412,9 +412,6 @@ static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_mess
 {
     if (message->kind == TSR_MESSAGE_STREAM) /* all records posted for the stream are complete */
         return false;
-    if (message->kind ==
-        TSR_MESSAGE_GRAPH) /* a new one; the program may let go of what is held up only when it has been launched */
-        return false;
     return is_behind(reader->lane, tails) ||
            (is_of_one(message) ? tsr_backlog_may_launch(reader->backlog, message->id) : !tsr_backlog_is_empty(reader->backlog));
 }
@@ -502,13 +499,17 @@ drop:
     return result;
 }
 
-/* The application is gone: work that still waits for its fences, or another executor's, must not keep this process alive. */
+/*
+ * The application is gone: work that still waits for its fences, or another executor's, must not keep this process alive. If it has only closed this lane, others' fences still say
+ * what they have done.
+ */
 static void open_fences(struct tsr_lane_reader *reader)
 {
+    bool gone = !is_closed(reader->lane);
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
         __atomic_store_n(&reader->lane->home[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
         for (uint32_t other = 0; other < TSR_LANES; other++)
-            if (reader->others[other])
+            if (reader->others[other] && gone)
                 __atomic_store_n(&reader->others[other]->away[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
     }
 }

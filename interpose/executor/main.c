@@ -237,9 +237,10 @@ static void start_worker(const struct arguments *arguments, int listener, struct
         self->pid = pid;
 }
 
-/* Reaps a worker that has ended, if one has. False: it could not start, so no other will. */
-static int reap_worker(struct worker *workers)
+/* Reaps a worker that has ended, if one has. Who was to be served by one that could not start, beside others, goes without. False: it was the first, so no other will. */
+static int reap_worker(struct worker *workers, int listener)
 {
+    int others = 0;
     pid_t pid = waitpid(-1, NULL, WNOHANG);
     struct worker *ended = pid > 0 ? worker_with(workers, pid) : NULL;
     if (!ended)
@@ -247,7 +248,14 @@ static int reap_worker(struct worker *workers)
     uint32_t state = ended->state;
     ended->pid = 0;
     become(ended, NONE);
-    return state != STARTING;
+    for (unsigned i = 0; i < WORKERS; i++)
+        others += workers[i].pid != 0;
+    if (state == STARTING && others) {
+        int refused = accept(listener, NULL, NULL);
+        if (refused >= 0)
+            close(refused);
+    }
+    return state != STARTING || others;
 }
 
 static void end_workers(struct worker *workers)
@@ -297,7 +305,7 @@ int main(int count, char **values)
             break;
         if (ready > 0 && busy && (wait[1].revents & POLLIN))
             start_worker(&arguments, listener, workers);
-        if (!reap_worker(workers))
+        if (!reap_worker(workers, listener))
             return 1;
     }
     end_workers(workers);

@@ -66,7 +66,7 @@ struct tsr_instance {
     const struct tsr_stream *stream; /* that stream's record; NULL: there is none */
     uint64_t generation;             /* of the record then */
     CUevent end;                     /* in that stream, behind the launch; NULL: not made yet */
-    CUcontext end_context;           /* in which it was made */
+    CUcontext context, end_context;  /* of the stream, NULL: not known; and in which the event was made */
     bool ended;                      /* it has been recorded */
     struct tsr_copies_proof proof;
     struct tsr_proof_extent *more; /* room for the proof's extents; NULL: it has none */

@@ -142,8 +142,10 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     if (__atomic_load_n(&function->refused, __ATOMIC_RELAXED) & bit)
         return CUDA_ERROR_NOT_SUPPORTED;
     struct tsr_message name = {.kind = TSR_MESSAGE_FUNCTION, .id = function->id, .parent = module->id};
-    if (strlen(function->name) >= sizeof name.text)
+    if (strlen(function->name) >= sizeof name.text) {
+        __atomic_fetch_or(&function->refused, bit, __ATOMIC_RELAXED);
         return CUDA_ERROR_NOT_SUPPORTED;
+    }
     strcpy(name.text, function->name);
     struct tsr_reply reply;
     result = tsr_lane_inquire(lane, &name, &reply);
@@ -163,6 +165,10 @@ static CUresult send(struct tsr_function_record *function, struct tsr_lane_clien
     uint32_t number = tsr_lane_number(lane);
     if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) >> number & 1)
         return CUDA_SUCCESS;
+    uint32_t refused =
+        __atomic_load_n(&function->module->refused, __ATOMIC_RELAXED) | __atomic_load_n(&function->refused, __ATOMIC_RELAXED);
+    if (refused >> number & 1) /* nothing more is known of it than before */
+        return CUDA_ERROR_NOT_SUPPORTED;
     pthread_mutex_lock(&sending[number]);
     bool sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) >> number & 1; /* by another thread, meanwhile */
     CUresult result = sent ? CUDA_SUCCESS : send_locked(function, lane);
@@ -294,7 +300,8 @@ bool tsr_module_leads_to(struct tsr_module_record *module, const char *variable)
     strcpy(look.text, variable);
     struct tsr_lane_client *lane = session->lanes[0];
     pthread_mutex_lock(&sending[tsr_lane_number(lane)]);
-    bool known = send_module_locked(module, lane) == CUDA_SUCCESS && tsr_lane_inquire(lane, &look, &reply) == CUDA_SUCCESS;
+    bool known = send_module_locked(module, lane) == CUDA_SUCCESS && tsr_lane_inquire(lane, &look, &reply) == CUDA_SUCCESS &&
+                 !tsr_lane_is_lost(lane); /* which answers nothing, and no error if its loss is none */
     pthread_mutex_unlock(&sending[tsr_lane_number(lane)]);
     return !known || reply.flags;
 }

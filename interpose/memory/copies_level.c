@@ -53,7 +53,7 @@ static bool may_move(const struct tsr_copies *copies)
 static uint32_t strays_of(struct tsr_copies *copies)
 {
     uint32_t strays = 0;
-    if (copies->written_at > level.since)
+    if (tsr_copies_uses - copies->written_at < SETTLED)
         return 0;
     for (uint32_t left = copies->replicas.own & ~(1u << copies->replicas.owner); left; left &= left - 1)
         strays |= tsr_copies_holds_exclusively(copies, (uint32_t)__builtin_ctz(left)) ? left & -left : 0;
@@ -140,10 +140,10 @@ static void bring_back(const struct piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct tsr_copies *copies = pieces[i].copies;
-        uint32_t strays = strays_of(copies);
+        uint32_t strays = pieces[i].to == copies->replicas.owner ? strays_of(copies) : 0; /* else passing it brings them */
         if (!strays || tsr_copies_bring(copies, copies->replicas.owner) != CUDA_SUCCESS)
             continue;
-        for (; strays; strays &= strays - 1)
+        for (; strays && !tsr_copies_are_small(copies); strays &= strays - 1)
             tsr_copies_give_up(copies, (uint32_t)__builtin_ctz(strays));
     }
 }

@@ -20,7 +20,7 @@
 #define DENIED_FOR 1024u /* uses */
 #define QUIET_NS 2000000000ull /* for what has been given to GPUs to be done; that is once, for each extent */
 
-static bool is_small(const struct tsr_copies *copies)
+bool tsr_copies_are_small(const struct tsr_copies *copies)
 {
     return copies->bytes == TSR_ARENA_PAGE || copies->bytes <= tsr_session()->policy->memory_reserve_bytes / SMALL_PART;
 }
@@ -41,7 +41,7 @@ bool tsr_copies_deserves_own_locked(const struct tsr_copies *copies, const struc
         return false;
     if (tsr_copies_host_owns(copies))
         return gpu == 0;
-    return use->writes || is_fresh_locked(copies) || is_small(copies);
+    return use->writes || is_fresh_locked(copies) || tsr_copies_are_small(copies);
 }
 
 /* Numbered as copies: what the GPU would use. */
@@ -140,7 +140,7 @@ CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu)
 
 void tsr_copies_begin_own(const struct tsr_extent *extent, struct tsr_copies *copies)
 {
-    if (copies->replicas.owner && !tsr_copies_host_owns(copies) && is_small(copies) &&
+    if (copies->replicas.owner && !tsr_copies_host_owns(copies) && tsr_copies_are_small(copies) &&
         tsr_owners_have_room(0, copies->bytes, tsr_copies_held[0]) &&
         tsr_replicas_give_home(extent, &copies->replicas) == CUDA_SUCCESS)
         tsr_copies_count_bytes(copies, 1, true);

@@ -115,6 +115,8 @@ void tsr_copies_give_up(struct tsr_copies *copies, uint32_t copy);
 /* Memory lock. As tsr_copies_begin (copies.h). */
 void tsr_copies_begin_locked(void);
 bool tsr_copies_holds_exclusively(struct tsr_copies *copies, uint32_t copy);
+/* In a pool any GPU that uses it gets a copy. */
+bool tsr_copies_are_small(const struct tsr_copies *copies);
 /* In a pool, where home sees all copies: all bytes come to one. Nothing runs and nobody is inside; a context of the home GPU is current. */
 CUresult tsr_copies_bring(struct tsr_copies *copies, uint32_t copy);
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more);

@@ -309,7 +309,7 @@ TSR_REDIRECTED(cuMemGetInfo_v2)(size_t *free, size_t *total)
         return tsr_real.cuMemGetInfo_v2(free, total);
     tsr_memory_lock();
     tsr_pool_settle_all_locked();
-    uint64_t idle = tsr_heap_idle_bytes(&small), away = tsr_backing_away_bytes();
+    uint64_t idle = tsr_heap_idle_bytes(&small) + tsr_pools_spare_bytes_locked(), away = tsr_backing_away_bytes();
     bool pooled = tsr_owners_are_on();
     tsr_memory_unlock();
     if (pooled)

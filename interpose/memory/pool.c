@@ -8,7 +8,6 @@
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
-#include "memory/copies.h"
 #include "memory/freed.h"
 #include "memory/home.h"
 #include "memory/memory.h"
@@ -103,23 +102,26 @@ static uint64_t kept_bytes(const struct tsr_pool *pool)
     return pool->closed ? 0 : pool->threshold;
 }
 
+/* Also where that cannot be asked: some drivers have no event of all work of a context. */
 static bool is_quiet_locked(void)
 {
+    CUresult result = CUDA_ERROR_NOT_READY;
     tsr_captures_hold(); /* which asking for all work of a context would spoil */
-    bool quiet = !tsr_is_any_capture() && tsr_quiet_wait(TRIM_LOOK_NS) == CUDA_SUCCESS;
+    if (!tsr_is_any_capture())
+        result = tsr_quiet_wait(TRIM_LOOK_NS);
     tsr_captures_release();
-    return quiet;
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_FOUND || result == CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /*
- * Pulls of other streams' work may still move bytes of what is free. The program may have that work wait for itself, so nobody waits here: what is not trimmed now is
+ * Executors unmap memory when all their work is complete, and pulls of other streams' work may still move bytes of what is free. The program may have that work wait for itself, so nobody waits here: what is not trimmed now is
  * when it is asked for again, or when an allocation would fail otherwise.
  */
 static bool may_trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)
 {
     if (pool->heap.mapped_bytes <= keep_bytes || !tsr_heap_idle_bytes(&pool->heap))
         return false;
-    return !tsr_copies_matter() || is_quiet_locked();
+    return is_quiet_locked();
 }
 
 static void trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)
@@ -133,6 +135,18 @@ static void trim_all_locked(void)
     for (size_t i = 0; i < pools.count; i++)
         trim_locked(pools.data[i], kept_bytes(pools.data[i]));
     forget_closed_locked();
+}
+
+uint64_t tsr_pools_spare_bytes_locked(void)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < pools.count; i++) {
+        const struct tsr_pool *pool = pools.data[i];
+        uint64_t over = pool->heap.mapped_bytes > kept_bytes(pool) ? pool->heap.mapped_bytes - kept_bytes(pool) : 0;
+        uint64_t idle = over ? tsr_heap_idle_bytes(&pool->heap) : 0;
+        bytes += idle < over ? idle : over;
+    }
+    return bytes;
 }
 
 void tsr_pool_settle_all_locked(void)

@@ -53,6 +53,8 @@ void tsr_pool_rename_set_locked(uint64_t set, uint64_t to);
 void tsr_pool_give_locked(struct tsr_allocation *allocation, uint64_t set);
 /* Makes free what is complete, and returns to the driver what is beyond the thresholds; reclaim: whatever is free. */
 void tsr_pool_settle_all_locked(void);
+/* What trimming would return, at a quiet moment. */
+uint64_t tsr_pools_spare_bytes_locked(void);
 void tsr_pool_reclaim_locked(void);
 void tsr_pool_forget(void);
 

@@ -27,11 +27,15 @@ static bool is_loose(uint32_t place)
     return loose;
 }
 
-/* As it is now. One that has been forgotten is dead: its work is complete. */
+/*
+ * As it is now; the asker is to come after it. One that has been forgotten is dead: its work is complete. What the queue is given from now on is not meant, so the bytes that this
+ * may touch must say so: what was found for the queue is asked anew (copies_use.c).
+ */
 static struct tsr_ticket_queue snapshot(uint32_t place)
 {
     struct tsr_ticket_queue now = {.place = place, .dead = true};
     pthread_mutex_lock(&tsr_copies_lock);
+    __atomic_store_n(&tsr_lanes_quiet_for, NULL, __ATOMIC_SEQ_CST);
     const struct tsr_ticket_queue *queue = place < tsr_tickets.queues.count ? tsr_tickets.queues.data[place] : &now;
     now = (struct tsr_ticket_queue){.place = queue->place,
                                     .handle = queue->handle,
@@ -54,13 +58,9 @@ static uint64_t given_to(const struct tsr_ticket_queue *queue)
     return given;
 }
 
-/*
- * What the asker's strand comes after. False: no memory. What the earlier queue is given from now on is not meant, so the bytes that it may touch must say so:
- * what was found for it is asked anew (copies_use.c).
- */
+/* What the asker's strand comes after. False: no memory. */
 static bool note_strand(uint32_t id, uint32_t place, uint64_t number)
 {
-    __atomic_store_n(&tsr_lanes_quiet_for, NULL, __ATOMIC_SEQ_CST);
     uint64_t key = tsr_ticket_pair(id, place);
     uint64_t known = (uintptr_t)tsr_map_find(&tsr_tickets.after, key);
     return known >= number || tsr_map_set(&tsr_tickets.after, key, (void *)(uintptr_t)number);

@@ -28,11 +28,17 @@ static uint64_t root_of(const struct tsr_place *place, uint64_t number)
     return number;
 }
 
-static uint64_t most_of(const struct tsr_place_launch *launch)
+/* Nobody has read them before. */
+static bool is_first_read(const struct tsr_chain_readers *of, uint32_t part)
+{
+    return of->known[part] && !of->known[part]->was_read;
+}
+
+static uint64_t most_of(const struct tsr_place_launch *launch, const struct tsr_chain_readers *of)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < launch->part_count; i++)
-        most = launch->parts[i].bytes > most ? launch->parts[i].bytes : most;
+        most = is_first_read(of, i) && launch->parts[i].bytes > most ? launch->parts[i].bytes : most;
     return most;
 }
 
@@ -43,9 +49,10 @@ static uint64_t most_of(const struct tsr_place_launch *launch)
 static uint64_t goes_on_with(const struct tsr_place *place, const struct tsr_place_launch *launch,
                              const struct tsr_chain_readers *of)
 {
-    uint64_t oldest = 0, least = most_of(launch) / LEFT_OVER;
+    uint64_t oldest = 0, least = most_of(launch, of) / LEFT_OVER;
     for (uint32_t i = 0; i < launch->part_count; i++) {
-        if (!of->known[i] || of->known[i]->was_read || launch->parts[i].bytes < least)
+        uint64_t bytes = launch->parts[i].bytes; /* 0: others are counted for all writers of the same bytes */
+        if (!is_first_read(of, i) || (bytes && bytes < least))
             continue;
         uint64_t root = root_of(place, of->known[i]->chain);
         if (!oldest || root < oldest)

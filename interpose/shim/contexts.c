@@ -23,24 +23,40 @@ static void forget_device(CUdevice device)
     tsr_contexts_forget_of(device, tsr_timing_abandon);
 }
 
-static void forget_if_inactive(CUdevice device)
-{
-    unsigned flags;
-    int active = 0;
-    if (tsr_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active)
-        forget_device(device);
-}
-
-/* The driver's own one of a device may live on; no handle says which it is. */
 static CUcontext context_of(CUcontext context)
 {
     return context;
 }
 
+/* The device's primary context, if it is active. */
 static CUcontext context_of_device(CUdevice device)
 {
-    (void)device;
-    return NULL;
+    unsigned flags;
+    int active = 0;
+    CUcontext context = NULL;
+    if (tsr_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active &&
+        tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
+        tsr_real.cuDevicePrimaryCtxRelease_v2(device);
+    return context;
+}
+
+static bool has_ended(CUcontext context)
+{
+    (void)context;
+    return true;
+}
+
+static bool device_has_ended(CUdevice device)
+{
+    unsigned flags;
+    int active = 0;
+    return tsr_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active;
+}
+
+static void forget_if_inactive(CUdevice device)
+{
+    if (device_has_ended(device))
+        forget_device(device);
 }
 
 #define ENDS(symbol, forget, end, type, name)                                                                                      \
@@ -49,12 +65,14 @@ static CUcontext context_of_device(CUdevice device)
         bool recording = tsr_has_role(TSR_DEFINING);                                                                                   \
         tsr_wait_settle();                                                                                                     \
         tsr_captured_nodes_forget();                                                                                           \
-        tsr_graph_context_ends(_Generic(name, CUcontext: context_of, CUdevice: context_of_device)(name));                       \
+        CUcontext ending = _Generic(name, CUcontext: context_of, CUdevice: context_of_device)(name);                            \
         CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \
         if (result == CUDA_SUCCESS || result == tsr_order_state()) /* of an executor, whose error goes with the context */   \
             result = end(name, tsr_real.symbol);                                                                                    \
+        if (result == CUDA_SUCCESS && ending && _Generic(name, CUcontext: has_ended, CUdevice: device_has_ended)(name))        \
+            tsr_graph_context_ended(ending);                                                                                   \
         if (recording && result == CUDA_SUCCESS)                                                                                   \
             forget(name);                                                                                                      \
         if (recording)                                                                                                             \

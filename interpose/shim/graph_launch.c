@@ -65,6 +65,7 @@ static void note_stream(const struct tsr_launch *launch, struct tsr_instance *in
 {
     instance->handle = launch->stream;
     instance->stream = launch->place.stream;
+    instance->context = instance->stream ? instance->stream->context : NULL;
     instance->generation = instance->stream ? __atomic_load_n(&instance->stream->generation, __ATOMIC_ACQUIRE) : 0;
     instance->ended = false;
 }
@@ -356,7 +357,7 @@ static CUresult mark_end(struct tsr_instance *instance)
 {
     bool pushed = false;
     CUcontext context = NULL;
-    CUresult result = instance->stream ? tsr_current_push(instance->stream->context, &pushed) : CUDA_SUCCESS;
+    CUresult result = instance->context ? tsr_current_push(instance->context, &pushed) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuCtxGetCurrent(&context);
     if (result == CUDA_SUCCESS && context != instance->end_context) /* an event is recorded in its own context only */
@@ -394,25 +395,22 @@ static void mark_end_of(struct tsr_instance *instance, void *stream)
     pthread_mutex_unlock(&instance->lock);
 }
 
-/* The launch's stream ends with the context. Whoever launches the graph next comes after it, as the host does. */
-static void await_end_in(struct tsr_instance *instance, void *context)
+/* Its streams have ended with it, and so has their work; and its events. */
+static void forget_context_of(struct tsr_instance *instance, void *context)
 {
     pthread_mutex_lock(&instance->lock);
-    bool is_there =
-        instance->stream && __atomic_load_n(&instance->stream->generation, __ATOMIC_ACQUIRE) == instance->generation;
-    bool ends = instance->handle && (!*(CUcontext *)context || !is_there || instance->stream->context == *(CUcontext *)context);
-    if (ends && (instance->ended || (is_there && mark_end(instance) == CUDA_SUCCESS)))
-        tsr_real.cuEventSynchronize(instance->end);
-    if (ends) {
-        forget_end(instance);
-        instance->handle = NULL;
+    if (instance->end && instance->end_context == context) {
+        instance->end = NULL;
+        instance->ended = false;
     }
+    if (instance->handle && instance->context == context)
+        instance->handle = NULL;
     pthread_mutex_unlock(&instance->lock);
 }
 
-void tsr_graph_context_ends(CUcontext context)
+void tsr_graph_context_ended(CUcontext context)
 {
-    tsr_instances_each(await_end_in, &context);
+    tsr_instances_each(forget_context_of, context);
 }
 
 void tsr_graph_capture_begins(void)
