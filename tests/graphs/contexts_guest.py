@@ -1,4 +1,4 @@
-"""A graph that streams of two contexts launch in turn: `contexts_guest.py LAUNCHES [object]`. Prints sums of its result.
+"""A graph that streams of two contexts launch in turn: `contexts_guest.py LAUNCHES [object]`. Prints its sums.
 
 object: the graph has a user object. What counts its ends is printed, too.
 """
