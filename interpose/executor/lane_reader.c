@@ -500,12 +500,12 @@ drop:
 }
 
 /*
- * The application is gone: work that still waits for its fences, or another executor's, must not keep this process alive. If it has only closed this lane, others' fences still say
+ * The application is gone: work that still waits for its fences, or another executor's, must not keep this process alive. If it goes on without this executor, others' fences still say
  * what they have done.
  */
 static void open_fences(struct tsr_lane_reader *reader)
 {
-    bool gone = !is_closed(reader->lane);
+    bool gone = __atomic_load_n(&reader->lane->closed, __ATOMIC_SEQ_CST) != TSR_LANE_PARDONED;
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
         __atomic_store_n(&reader->lane->home[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
         for (uint32_t other = 0; other < TSR_LANES; other++)

@@ -310,8 +310,10 @@ static CUresult send_attribute_to_all_locked(struct tsr_function_record *functio
 {
     const struct tsr_session *session = tsr_session();
     uint16_t sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
-    if (__atomic_exchange_n(&function->refused, 0, __ATOMIC_RELAXED))
+    if (__atomic_exchange_n(&function->refused, 0, __ATOMIC_RELAXED)) {
         __atomic_store_n(&function->was_listed, false, __ATOMIC_RELAXED);
+        tsr_function_changed();
+    }
     for (uint32_t i = 0; session && i < session->lane_count; i++) {
         uint16_t bit = (uint16_t)(1u << i);
         if (!(sent & bit) ||

@@ -170,9 +170,8 @@ void tsr_lane_pardon(struct tsr_lane_client *lane)
     __atomic_store_n(&lane->decided, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&lane->lost, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&lane->pardoned, 1, __ATOMIC_RELEASE);
-    __atomic_store_n(&lane->lane->closed, 1,
-                     __ATOMIC_SEQ_CST); /* the program goes on: other executors' fences stay as they are */
-    shutdown(lane->socket, SHUT_RDWR);  /* the executor's process may serve another application with a context of its own */
+    __atomic_store_n(&lane->lane->closed, TSR_LANE_PARDONED, __ATOMIC_SEQ_CST);
+    shutdown(lane->socket, SHUT_RDWR); /* the executor's process may serve another application with a context of its own */
     tsr_warn("executor %u failed with work of contexts that have ended; what was to run there runs at home", lane->number);
 }
 

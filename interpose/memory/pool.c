@@ -8,6 +8,7 @@
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
+#include "memory/copies.h"
 #include "memory/freed.h"
 #include "memory/home.h"
 #include "memory/memory.h"
@@ -102,7 +103,7 @@ static uint64_t kept_bytes(const struct tsr_pool *pool)
     return pool->closed ? 0 : pool->threshold;
 }
 
-/* Also where that cannot be asked: some drivers have no event of all work of a context. */
+/* Where no driver says so, as some have no event of all work of a context, memory without copies is trimmed all the same. */
 static bool is_quiet_locked(void)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
@@ -110,30 +111,26 @@ static bool is_quiet_locked(void)
     if (!tsr_is_any_capture())
         result = tsr_quiet_wait(TRIM_LOOK_NS);
     tsr_captures_release();
-    return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_FOUND || result == CUDA_ERROR_NOT_SUPPORTED;
+    return result == CUDA_SUCCESS || (result == CUDA_ERROR_NOT_FOUND && !tsr_copies_matter());
+}
+
+static bool has_spare(const struct tsr_pool *pool, uint64_t keep_bytes)
+{
+    return pool->heap.mapped_bytes > keep_bytes && tsr_heap_idle_bytes(&pool->heap);
 }
 
 /*
- * Executors unmap memory when all their work is complete, and pulls of other streams' work may still move bytes of what is free. The program may have that work wait for itself, so nobody waits here: what is not trimmed now is
- * when it is asked for again, or when an allocation would fail otherwise.
+ * Executors unmap memory when all their work is complete, and pulls of other streams' work may still move bytes of what is free. The program may have that work wait for
+ * itself, so nobody waits here: what is not trimmed now is when it is asked for again, or when an allocation would fail otherwise.
  */
-static bool may_trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)
-{
-    if (pool->heap.mapped_bytes <= keep_bytes || !tsr_heap_idle_bytes(&pool->heap))
-        return false;
-    return is_quiet_locked();
-}
-
-static void trim_locked(struct tsr_pool *pool, uint64_t keep_bytes)
-{
-    if (may_trim_locked(pool, keep_bytes))
-        tsr_heap_trim(&pool->heap, keep_bytes);
-}
-
 static void trim_all_locked(void)
 {
+    bool any = false;
     for (size_t i = 0; i < pools.count; i++)
-        trim_locked(pools.data[i], kept_bytes(pools.data[i]));
+        any |= has_spare(pools.data[i], kept_bytes(pools.data[i]));
+    bool quiet = any && is_quiet_locked();
+    for (size_t i = 0; quiet && i < pools.count; i++)
+        tsr_heap_trim(&pools.data[i]->heap, kept_bytes(pools.data[i]));
     forget_closed_locked();
 }
 
@@ -282,7 +279,8 @@ void tsr_pool_trim(struct tsr_pool *pool, uint64_t keep_bytes)
 {
     tsr_memory_lock();
     tsr_pool_settle_all_locked();
-    trim_locked(pool, keep_bytes);
+    if (has_spare(pool, keep_bytes) && is_quiet_locked())
+        tsr_heap_trim(&pool->heap, keep_bytes);
     tsr_memory_unlock();
 }
 

@@ -49,10 +49,10 @@ static uint64_t most_of(const struct tsr_place_launch *launch, const struct tsr_
 static uint64_t goes_on_with(const struct tsr_place *place, const struct tsr_place_launch *launch,
                              const struct tsr_chain_readers *of)
 {
-    uint64_t oldest = 0, least = most_of(launch, of) / LEFT_OVER;
+    uint64_t oldest = 0, bytes = 0, least = most_of(launch, of) / LEFT_OVER;
     for (uint32_t i = 0; i < launch->part_count; i++) {
-        uint64_t bytes = launch->parts[i].bytes; /* 0: others are counted for all writers of the same bytes */
-        if (!is_first_read(of, i) || (bytes && bytes < least))
+        bytes = launch->parts[i].bytes ? launch->parts[i].bytes : bytes; /* 0: another writer of the same bytes */
+        if (!is_first_read(of, i) || bytes < least)
             continue;
         uint64_t root = root_of(place, of->known[i]->chain);
         if (!oldest || root < oldest)

@@ -71,7 +71,7 @@ static void forget_if_inactive(CUdevice device)
             tsr_timing_pause();                                                                                                \
         if (result == CUDA_SUCCESS || result == tsr_order_state()) /* of an executor, whose error goes with the context */   \
             result = end(name, tsr_real.symbol);                                                                                    \
-        if (result == CUDA_SUCCESS && ending && _Generic(name, CUcontext: has_ended, CUdevice: device_has_ended)(name))        \
+        if (result == CUDA_SUCCESS && _Generic(name, CUcontext: has_ended, CUdevice: device_has_ended)(name))        \
             tsr_graph_context_ended(ending);                                                                                   \
         if (recording && result == CUDA_SUCCESS)                                                                                   \
             forget(name);                                                                                                      \

@@ -6,6 +6,7 @@
 #include "driver/current.h"
 #include "driver/engaged.h"
 #include "driver/real.h"
+#include "driver/stream_handle.h"
 #include "graph/instance.h"
 #include "graph/parts.h"
 #include "lane/lane_client.h"
@@ -61,11 +62,22 @@ static struct tsr_copies_proof begin_proof(struct tsr_instance *instance)
     return (struct tsr_copies_proof){.more = instance->more, .more_room = instance->more ? TSR_INSTANCE_EXTENTS : 0};
 }
 
+/* NULL: the driver does not say. The stream is not captured. */
+static CUcontext context_of(CUstream stream, const struct tsr_stream *record)
+{
+    CUcontext context = NULL;
+    if (record)
+        return record->context;
+    CUresult result =
+        tsr_stream_is_default(stream) ? tsr_real.cuCtxGetCurrent(&context) : tsr_real.cuStreamGetCtx(stream, &context);
+    return result == CUDA_SUCCESS ? context : NULL;
+}
+
 static void note_stream(const struct tsr_launch *launch, struct tsr_instance *instance)
 {
     instance->handle = launch->stream;
     instance->stream = launch->place.stream;
-    instance->context = instance->stream ? instance->stream->context : NULL;
+    instance->context = context_of(launch->stream, instance->stream);
     instance->generation = instance->stream ? __atomic_load_n(&instance->stream->generation, __ATOMIC_ACQUIRE) : 0;
     instance->ended = false;
 }
@@ -364,7 +376,8 @@ static CUresult mark_end(struct tsr_instance *instance)
         forget_end(instance);
     if (result == CUDA_SUCCESS && !instance->end)
         result = tsr_real.cuEventCreate(&instance->end, CU_EVENT_DISABLE_TIMING);
-    instance->end_context = context;
+    if (result == CUDA_SUCCESS)
+        instance->end_context = context;
     if (result == CUDA_SUCCESS)
         result = tsr_order_record(instance->end, instance->handle, false, 0);
     instance->ended = result == CUDA_SUCCESS;
@@ -399,11 +412,11 @@ static void mark_end_of(struct tsr_instance *instance, void *stream)
 static void forget_context_of(struct tsr_instance *instance, void *context)
 {
     pthread_mutex_lock(&instance->lock);
-    if (instance->end && instance->end_context == context) {
+    if (instance->end && (!context || instance->end_context == context)) {
         instance->end = NULL;
         instance->ended = false;
     }
-    if (instance->handle && instance->context == context)
+    if (instance->handle && (!context || instance->context == context))
         instance->handle = NULL;
     pthread_mutex_unlock(&instance->lock);
 }

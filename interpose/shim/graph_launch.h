@@ -19,6 +19,7 @@ void tsr_graph_launched(struct tsr_launch *launch);
 /* Before a capture begins, or a stream is destroyed: where graphs' last launches end is recorded while that is possible. */
 void tsr_graph_capture_begins(void);
 CUresult tsr_graph_destroy_stream(CUstream stream);
+/* NULL: one of which nothing is known; it may have been any. */
 void tsr_graph_context_ended(CUcontext context);
 
 /* After the driver, or the lane, has answered: counts it. */

@@ -219,8 +219,9 @@ struct tsr_lane {
             uint32_t version;
             uint32_t
                 dead; /* atomic; CUresult once the executor, or its work, has failed: then records are ignored and fences are open */
-            uint32_t closed; /* atomic; 1: the shim carries out the records itself, and the executor takes no more */
-            uint32_t never;  /* futex for sleeping with a timeout; nobody wakes it: 0 */
+            uint32_t
+                closed; /* atomic; 1: the shim carries out the records itself, and the executor takes no more; or TSR_LANE_PARDONED */
+            uint32_t never;                            /* futex for sleeping with a timeout; nobody wakes it: 0 */
             TSR_APART uint32_t sleeping;               /* futex: 1 while the executor sleeps */
             TSR_APART uint64_t pulse;                  /* atomic; counts up while the executor's process runs */
             TSR_APART uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
@@ -289,6 +290,7 @@ static inline void tsr_lane_give_back(struct tsr_lane_ring *ring, uint64_t from,
     __atomic_compare_exchange_n(&ring->head, &from, end, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
+#define TSR_LANE_PARDONED 2u                /* nobody carries them out, and the application goes on with other executors */
 #define TSR_LANE_OPEN (UINT64_MAX / 2)      /* value of an open fence: all waits for it are over */
 #define TSR_LANE_UNSETTLED UINT64_MAX
 #define TSR_LANE_PULSE_NS 50000000ull       /* between beats */
