@@ -6,6 +6,13 @@
 
 #include <stdbool.h>
 
+/* NULL: none. */
+static inline CUcontext tsr_current_context(void)
+{
+    CUcontext context = NULL;
+    return tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
 /* The context is current until it is popped; *pushed: for tsr_current_pop. Errors: the driver's. */
 static inline CUresult tsr_current_push(CUcontext context, bool *pushed)
 {

@@ -167,7 +167,7 @@ CUresult tsr_instance_mirror_locked(struct tsr_instance *instance, struct tsr_la
         if (result != CUDA_SUCCESS)
             return result;
         instance->mirrors[number].examined =
-            now; /* before what was looked at; after it has sent functions, the next launch looks again */
+            now; /* from before the look: if that sent functions, the next launch looks again */
     }
     *reason = instance->mirrors[number].reason;
     if (*reason || instance->mirrors[number].version == instance->version)

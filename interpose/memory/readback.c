@@ -206,17 +206,11 @@ static bool is_expected(CUstream stream)
     return thread.in_a_row >= EXPECTED && stream == thread.stream;
 }
 
-static CUcontext current(void)
-{
-    CUcontext context = NULL;
-    return tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
-}
-
 /* The context that was waited for is current, and the stream is its own: default streams of others have the same handles. */
 static bool is_of_waited(CUstream stream)
 {
     const struct tsr_stream *record = tsr_stream_seen(stream, false);
-    return thread.context && thread.context == current() && record && record->context == thread.context;
+    return thread.context && thread.context == tsr_current_context() && record && record->context == thread.context;
 }
 
 /* Also of the copy: what the stream was given before it may still use its place in the host's memory. */
@@ -307,7 +301,7 @@ void tsr_readback_waited(CUstream stream, uint64_t exposed)
         return;
     if (!stream || stream == thread.ahead)
         thread.ahead = NULL;
-    CUcontext context = current();
+    CUcontext context = tsr_current_context();
     if (context != thread.context)
         thread.exposed = thread.all_exposed = UINT64_MAX;
     thread.context = context;

@@ -23,15 +23,9 @@ static CUstream now(void)
     return __atomic_load_n(&skipped.stream, __ATOMIC_ACQUIRE);
 }
 
-static CUcontext current(void)
-{
-    CUcontext context = NULL;
-    return tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
-}
-
 bool tsr_wait_skip(CUstream stream)
 {
-    CUcontext context = tsr_is_any_capture() ? NULL : current(); /* during a capture it could not be made up for */
+    CUcontext context = tsr_is_any_capture() ? NULL : tsr_current_context(); /* during a capture it could not be made up for */
     pthread_mutex_lock(&lock);
     bool skips = context && (!skipped.stream || (skipped.stream == stream && skipped.context == context));
     if (skips) {
@@ -66,7 +60,7 @@ void tsr_wait_made(CUstream stream, uint64_t began)
 {
     if (!now())
         return;
-    CUcontext context = current();
+    CUcontext context = tsr_current_context();
     pthread_mutex_lock(&lock);
     if (skipped.skips == began && context == skipped.context && (!stream || stream == skipped.stream))
         forget_locked();
@@ -104,7 +98,7 @@ CUresult tsr_wait_settle_for(CUstream stream)
 {
     CUstream owed = now();
     bool ordered = stream == owed || (!stream && owed == CU_STREAM_LEGACY);
-    if (!owed || (ordered && current() == __atomic_load_n(&skipped.context, __ATOMIC_ACQUIRE)))
+    if (!owed || (ordered && tsr_current_context() == __atomic_load_n(&skipped.context, __ATOMIC_ACQUIRE)))
         return CUDA_SUCCESS;
     return tsr_wait_settle();
 }
