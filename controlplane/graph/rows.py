@@ -39,9 +39,9 @@ def overlap(one: Rows, other: Rows) -> bool:
     return ahead < one[1] or ahead + other[1] > period
 
 
-def covers(one: Rows, other: Rows) -> bool:
-    """Whether all bytes of the other must be in one."""
-    if one is None or one == other:
+def covers(one: Rows, other: Rows, first: int, end: int) -> bool:
+    """Whether all bytes of the other that are there must be in one."""
+    if one is None or one == other or count(one, first, end) == end - first:
         return True
     if other is None or other[0] % one[0]:
         return False

@@ -114,7 +114,7 @@ class _Map:
         for of, writer, piece in reversed(cell.layers):
             if overlap(of, rows) and (size := common(of, rows, begin, cell.end)):
                 self.need(node, writer, piece, size, why)
-            if covers(of, rows):
+            if covers(of, rows, begin, cell.end):
                 return
 
     def need(self, node: int, writer: int, piece: int, size: int, why: Why) -> None:
@@ -141,10 +141,10 @@ class _Map:
             self.begins[first:end], self.cells[first:end] = [span.first], [cell]
             return
         for place in range(first, end):
-            cell = self.cells[place]
-            layers = [cell.layers[0]] + [layer for layer in cell.layers[1:] if not covers(rows, layer[0])]
-            cell.layers = [*_fewer(layers), (rows, node, self.piece(node))]
-            kept = [reader for reader in cell.readers if not covers(rows, reader[1])]
+            cell, begin = self.cells[place], self.begins[place]
+            layers = [layer for layer in cell.layers[1:] if not covers(rows, layer[0], begin, cell.end)]
+            cell.layers = [*_fewer([cell.layers[0], *layers]), (rows, node, self.piece(node))]
+            kept = [reader for reader in cell.readers if not covers(rows, reader[1], begin, cell.end)]
             cell.readers = kept[-MOST_READERS:]
 
     def order(self, node: int, cell: _Cell, begin: int, rows: Rows) -> None:

@@ -109,7 +109,7 @@ def test_rows_are_the_bytes_that_they_stand_for(one: Span, other: Span) -> None:
     a, b = rows_of(one), rows_of(other)
     assert count(a, first, end) == len(some)
     assert overlap(a, b) or not some & more
-    assert not covers(a, b) or more <= some
+    assert not covers(a, b, first, end) or more <= some
     assert common(a, b, first, end) >= len(some & more)
     if a is None or b is None or a[0] == b[0]:
         assert common(a, b, first, end) == len(some & more)
