@@ -52,7 +52,7 @@ class Naive:
     readers: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(drawn=NODES)
 def test_edges_are_those_of_a_dictionary_of_bytes(drawn: list[tuple[list[Span], list[Span], str]]) -> None:
     """Strided bytes of different strides may be taken to overlap, and no dependency may be missing."""

@@ -57,7 +57,10 @@ def test_one_thread_that_launches_graphs(what: str, wanted: float, native_build:
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
-@pytest.mark.parametrize("model", ["h200", "a100-80gb"])  # the latter has no clusters
+@pytest.mark.parametrize(
+    "model",
+    ["h200", pytest.param("a100-80gb", marks=pytest.mark.full)],  # the latter has no clusters
+)
 def test_two_graphs_of_a_step_run_at_the_same_time(model: str, native_build: Path, tmp_path: Path) -> None:
     """The second one waits for what was made before the first one, on the same GPU, and not for the first one."""
     native, program = native_build / "native", [REPLAY, "guidance", 24, 200, 64]

@@ -11,7 +11,7 @@ import pytest
 from tests.placement.plan_runs import Runs
 
 WITHIN_NS, SLOWS_NS = 2e9, 1.5e9
-FASTER = 0.95  # at most that of the time that the program takes which keeps its plan
+FASTER = 0.95
 
 # A GPU runs one launch at a time, for a millisecond.
 ALONE = "gpu: h200, sm_count: 1, max_blocks_per_sm: 1, launch_latency_ns: 1000000"
@@ -26,7 +26,7 @@ SUITS = (
 class Change:
     """gpus: of the machine that is profiled; `N` in the program's words is its number of requests, of each thread.
     at: the request before which the program changes, as `change` says; or changed_gpus: of the machine instead, which
-    are other ones from SLOWS_NS on.
+    are other ones from SLOWS_NS on. faster: at most that of the time that the program takes which keeps its plan.
     """
 
     program: tuple[str, ...]
@@ -37,6 +37,7 @@ class Change:
     at: int = 0
     change: str = ""
     changed_gpus: tuple[str, ...] = ()
+    faster: float = FASTER
 
     def words(self, requests: int) -> tuple[str, ...]:
         return tuple(str(requests) if word == "N" else word for word in self.program)
@@ -78,6 +79,7 @@ CHANGES = {
         "1 classes of launches have other shapes",
         80,
         "wide",
+        faster=0.99,  # the rule mostly places launches nearly as well that the plan does not know
     ),
 }
 
@@ -113,4 +115,4 @@ def test_the_better_plan_is_followed_within_two_seconds(name: str, native_build:
     assert swaps[0]["followed_ns"] < after_ns + WITHIN_NS, swaps
     assert not any(swap["is_back"] for swap in swaps)
     assert len(swaps) <= 2
-    assert adapted["virtual_ns"] < FASTER * kept["virtual_ns"]
+    assert adapted["virtual_ns"] < of.faster * kept["virtual_ns"]

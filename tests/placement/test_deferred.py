@@ -26,7 +26,15 @@ def middle_ms(ran: Ran) -> float:
     return float(ran.errors.split()[0])
 
 
-@pytest.mark.parametrize("way", ["quiet", "mixed", "forked", "threads", "graph", "shared graph"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "mixed",
+        "forked",
+        "graph",
+        *(pytest.param(way, marks=pytest.mark.full) for way in ("quiet", "threads", "shared graph")),
+    ],
+)
 def test_nobody_waits_for_the_driver_and_all_is_the_same(
     way: str, native_build: Path, tree: Path, tmp_path: Path
 ) -> None:

@@ -44,7 +44,9 @@ def test_a_context_alone_changes_nothing(native_build: Path, tmp_path: Path) -> 
     assert min(ran.by_device.values()) > 0
 
 
-@pytest.mark.parametrize("what", ["copy", "peer", "kernel", "set", "give"])
+@pytest.mark.parametrize(
+    "what", ["copy", "kernel", *(pytest.param(what, marks=pytest.mark.full) for what in ("peer", "set", "give"))]
+)
 def test_what_the_other_gpu_does_is_in_order(what: str, native_build: Path, tmp_path: Path) -> None:
     """From then on that memory has no copies; weights of the second GPU are read through the link, at most so often."""
     native = native_build / "native"
