@@ -289,7 +289,7 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
         if (waits_not && enter_tracked(stream, per_thread, &moved, &hold, &result)) {                                          \
             result = tsr_real.symbol arguments;                                                                                \
             if (moved.placed)                                                                                                  \
-                tsr_automatic_ends(tsr_stream_named(stream, per_thread));                                                      \
+                tsr_automatic_ends(tsr_stream_named(stream, per_thread), result != CUDA_SUCCESS);                                                 \
             tsr_order_leave(&hold);                                                                                            \
             if (moved.gives && result == CUDA_SUCCESS)                                                                         \
                 tsr_readback_gave(tsr_stream_named(stream, per_thread));                                                       \

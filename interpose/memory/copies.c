@@ -151,11 +151,6 @@ static void drop(struct tsr_extent *extent)
 {
     struct tsr_copies *copies = extent->copies;
     tsr_arena_mark(extent->address, extent->bytes, false);
-    if (tsr_copies_matter()) { /* a pull that brought everything home may not be complete yet */
-        tsr_order_join_all();
-        if (!tsr_is_any_capture())
-            tsr_real.cuCtxSynchronize();
-    }
     pthread_mutex_lock(&tsr_copies_lock);
     for (uint64_t at = 0; at < copies->bytes; at += TSR_ARENA_PAGE)
         pages[tsr_copies_page(copies->address + at)] = NULL;
@@ -165,6 +160,11 @@ static void drop(struct tsr_extent *extent)
     if (copies->place < tsr_copies_all.count)
         tsr_copies_all.data[copies->place]->place = copies->place;
     pthread_mutex_unlock(&tsr_copies_lock);
+    if (tsr_copies_matter()) { /* a pull that brought everything home may not be complete yet; from here on none begins */
+        tsr_order_join_all();
+        if (!tsr_is_any_capture())
+            tsr_real.cuCtxSynchronize();
+    }
     tsr_copies_count_bytes(copies, copies->replicas.own, false);
     tsr_replicas_drop(extent, &copies->replicas);
     tsr_directory_fini(&copies->directory);

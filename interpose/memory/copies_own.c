@@ -32,7 +32,8 @@ static bool is_fresh_locked(const struct tsr_copies *copies)
 
 static bool was_denied_locked(const struct tsr_copies *copies, uint32_t gpu)
 {
-    return copies->denied_at[gpu] && tsr_copies_uses - copies->denied_at[gpu] < DENIED_FOR;
+    uint64_t at = copies->denied_at[gpu];
+    return at && (tsr_copies_uses - at < DENIED_FOR || tsr_spill_is_since(at));
 }
 
 bool tsr_copies_deserves_own_locked(const struct tsr_copies *copies, const struct tsr_use *use, uint32_t gpu)

@@ -15,7 +15,7 @@ struct waiting {
     uint64_t set;
     CUstream stream; /* explicit */
     CUcontext context;
-    CUevent event; /* instead of the stream, which has been destroyed */
+    CUevent event; /* instead of the stream, which has been destroyed or which only its thread can ask */
 };
 
 static TSR_VEC(struct waiting) waiting;    /* memory lock */
@@ -60,10 +60,10 @@ static bool is_complete(const struct waiting *of)
 {
     CUstreamCaptureStatus status;
     CUcontext popped;
-    if (of->set & THREAD_SET)
-        return false;
     if (of->event)
         return tsr_real.cuEventQuery(of->event) == CUDA_SUCCESS;
+    if (of->set & THREAD_SET)
+        return false;
     if (tsr_real.cuCtxPushCurrent_v2(of->context) != CUDA_SUCCESS)
         return false;
     tsr_captures_hold();
@@ -75,12 +75,45 @@ static bool is_complete(const struct waiting *of)
     return complete;
 }
 
+static void forget_event(struct waiting *of)
+{
+    if (of->event)
+        tsr_real.cuEventDestroy_v2(of->event);
+    of->event = NULL;
+}
+
+/* The calling thread's own stream, with its work so far. Without an event its memory is free for all only when all work has been waited for. */
+static void mark_thread(struct waiting *of)
+{
+    tsr_captures_hold();
+    bool marked = !tsr_is_capturing(CU_STREAM_PER_THREAD) && tsr_order_join(CU_STREAM_PER_THREAD, true) == CUDA_SUCCESS &&
+                  (of->event || tsr_real.cuEventCreate(&of->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
+                  tsr_real.cuEventRecord(of->event, CU_STREAM_PER_THREAD) == CUDA_SUCCESS;
+    tsr_captures_release();
+    if (!marked)
+        forget_event(of);
+}
+
 bool tsr_freed_note_locked(uint64_t set, CUstream stream, CUcontext context)
 {
-    for (size_t i = 0; i < waiting.count; i++)
-        if (waiting.data[i].set == set)
-            return true;
-    return tsr_vec_push(&waiting, (struct waiting){.set = set, .stream = stream, .context = context});
+    size_t at = 0;
+    while (at < waiting.count && waiting.data[at].set != set)
+        at++;
+    if (at == waiting.count && !tsr_vec_push(&waiting, (struct waiting){.set = set, .stream = stream, .context = context}))
+        return false;
+    if (stream == CU_STREAM_PER_THREAD)
+        mark_thread(&waiting.data[at]);
+    return true;
+}
+
+void tsr_freed_context_gone_locked(CUcontext context)
+{
+    for (size_t i = waiting.count; i-- > 0;) {
+        if (waiting.data[i].context != context)
+            continue;
+        waiting.data[i].event = NULL; /* gone with it */
+        release_set_locked(i);
+    }
 }
 
 void tsr_freed_release_complete_locked(void)
@@ -110,8 +143,10 @@ static void replace_by_event_locked(struct waiting *of)
     CUcontext popped;
     if (tsr_real.cuCtxPushCurrent_v2(of->context) == CUDA_SUCCESS) {
         if (tsr_real.cuEventCreate(&of->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS ||
-            tsr_real.cuEventRecord(of->event, of->stream) != CUDA_SUCCESS)
+            tsr_real.cuEventRecord(of->event, of->stream) != CUDA_SUCCESS) {
             set |= THREAD_SET;
+            forget_event(of);
+        }
         tsr_real.cuCtxPopCurrent_v2(&popped);
     }
     tsr_pool_rename_set_locked(of->set, set);

@@ -19,6 +19,8 @@ bool tsr_freed_note_locked(uint64_t set, CUstream stream, CUcontext context);
 void tsr_freed_release_complete_locked(void);
 /* Waits for all work, also of streams that nobody can ask any more. */
 void tsr_freed_release_after_waiting_locked(void);
+/* Its streams have ended, and with them all their work. */
+void tsr_freed_context_gone_locked(CUcontext context);
 /* The stream is about to be destroyed: its handle will mean nothing, or another one. */
 void tsr_freed_stream_ends_locked(CUstream stream);
 

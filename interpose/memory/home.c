@@ -27,3 +27,11 @@ void tsr_memory_relax_end(CUstreamCaptureMode mode)
 {
     tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
 }
+
+CUresult tsr_memory_event_query(CUevent event)
+{
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    CUresult result = tsr_real.cuEventQuery(event);
+    tsr_memory_relax_end(mode);
+    return result;
+}

@@ -18,5 +18,7 @@ bool tsr_memory_is_home(const CUmemLocation *location);
  */
 CUstreamCaptureMode tsr_memory_relax_begin(void);
 void tsr_memory_relax_end(CUstreamCaptureMode mode);
+/* cuEventQuery of an event of ours, which the program did not ask for. */
+CUresult tsr_memory_event_query(CUevent event);
 
 #endif

@@ -60,7 +60,7 @@ bool tsr_mark_is_past(CUevent event, bool waits)
         driver.event_query = tsr_real.cuEventQuery;
         tsr_times_find_emulator(&driver, tsr_real.cuGetExportTable);
     }
-    return waits ? tsr_real.cuEventQuery(event) == CUDA_SUCCESS : tsr_times_is_past(&driver, event);
+    return waits ? tsr_memory_event_query(event) == CUDA_SUCCESS : tsr_times_is_past(&driver, event);
 }
 
 /* Marks that are complete are no more. */

@@ -9,6 +9,7 @@
 #include "memory/arena.h"
 #include "memory/backing.h"
 #include "memory/bounds.h"
+#include "memory/freed.h"
 #include "object/capture.h"
 #include "driver/engaged.h"
 #include "memory/home_only.h"
@@ -32,8 +33,43 @@
 static struct tsr_heap small = {.chunk_bytes = TSR_ARENA_PAGE}; /* memory lock */
 static TSR_VEC(struct tsr_allocation *) doomed;                 /* memory lock; freed while a capture forbade to wait */
 
+static void give_now_locked(struct tsr_allocation *allocation)
+{
+    if (allocation->heap && allocation->heap->pool)
+        tsr_pool_give_locked(allocation, TSR_BLOCKS_FREE);
+    else
+        tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+}
+
+static void give_doomed_locked(void)
+{
+    while (doomed.count)
+        give_now_locked(tsr_vec_pop(&doomed));
+}
+
+static bool is_context_complete(CUcontext context)
+{
+    CUcontext popped;
+    if (tsr_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return false;
+    CUresult result = tsr_real.cuCtxSynchronize();
+    tsr_real.cuCtxPopCurrent_v2(&popped);
+    return result == CUDA_SUCCESS;
+}
+
+/* What is freed while somebody captures, once nobody does. */
+static void reclaim_doomed_locked(void)
+{
+    bool complete = doomed.count && !tsr_is_any_capture() && tsr_order_join_all() == CUDA_SUCCESS;
+    for (size_t i = 0; i < doomed.count && complete; i++)
+        complete = is_context_complete(doomed.data[i]->context);
+    if (complete)
+        give_doomed_locked();
+}
+
 void tsr_memory_reclaim_locked(void)
 {
+    reclaim_doomed_locked();
     tsr_pool_reclaim_locked();
     tsr_heap_trim(&small, 0);
 }
@@ -167,41 +203,32 @@ CUresult tsr_memory_wait(CUcontext owner)
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
-static void give_doomed_locked(void)
+static void give_later_locked(struct tsr_allocation *allocation)
 {
-    while (doomed.count)
-        tsr_allocation_give(tsr_vec_pop(&doomed), TSR_BLOCKS_FREE);
-}
-
-static void give_locked(struct tsr_allocation *allocation, bool waited)
-{
-    if (waited) {
-        give_doomed_locked();
-        if (allocation->heap && allocation->heap->pool)
-            tsr_pool_give_locked(allocation, TSR_BLOCKS_FREE);
-        else
-            tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
-    } else if (tsr_vec_push(&doomed, allocation)) {
+    if (tsr_vec_push(&doomed, allocation))
         tsr_allocation_hide(allocation);
-    }
 }
 
+/* To wait for a context while one of its streams is captured would end the capture, though the program may free memory meanwhile. */
 static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *found)
 {
-    CUresult result = tsr_memory_wait(found->context);
-    bool capturing = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (result != CUDA_SUCCESS && !capturing)
+    bool capturing = tsr_is_any_capture();
+    CUresult result = capturing ? tsr_memory_refused() : tsr_memory_wait(found->context);
+    if (result != CUDA_SUCCESS)
         return result;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
-    bool allowed = !capturing || mode == CU_STREAM_CAPTURE_MODE_RELAXED;
     tsr_memory_lock();
     struct tsr_allocation *allocation = tsr_allocation_find(dptr);
     bool same = allocation && allocation->id == found->id;
-    if (same && allowed)
-        give_locked(allocation, !capturing);
+    if (same && capturing) {
+        give_later_locked(allocation);
+    } else if (same) {
+        give_doomed_locked();
+        give_now_locked(allocation);
+    }
     tsr_memory_unlock();
     tsr_memory_relax_end(mode);
-    return !allowed ? result : same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult tsr_memory_free(CUdeviceptr address)
@@ -243,7 +270,10 @@ bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, C
     *result = wait_for_stream(tsr_stream_named(stream, per_thread));
     tsr_memory_lock();
     struct tsr_allocation *allocation = *result == CUDA_SUCCESS ? tsr_allocation_find(dptr) : NULL;
-    if (allocation && allocation->id == found.id)
+    bool same = allocation && allocation->id == found.id;
+    if (same && tsr_is_any_capture() && tsr_copies_matter()) /* pulls of other streams may move its bytes */
+        give_later_locked(allocation);
+    else if (same)
         tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
     tsr_memory_unlock();
     return true;
@@ -348,6 +378,7 @@ void tsr_memory_context_gone(CUcontext context)
 {
     tsr_memory_lock();
     tsr_memory_context_ended_locked(context);
+    tsr_freed_context_gone_locked(context);
     give_doomed_locked();
     tsr_allocation_each(give_if_owned, context);
     tsr_heap_trim(&small, 0);

@@ -157,6 +157,8 @@ void tsr_pool_settle_all_locked(void)
 void tsr_pool_reclaim_locked(void)
 {
     tsr_freed_release_complete_locked();
+    if (tsr_is_any_capture()) /* which waiting would end */
+        return;
     tsr_freed_release_after_waiting_locked();
     for (size_t i = 0; i < pools.count; i++)
         tsr_heap_trim(&pools.data[i]->heap, 0);

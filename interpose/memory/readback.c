@@ -286,13 +286,15 @@ static bool relatives_are_done(CUstream stream)
     const struct tsr_stream *own = tsr_stream_seen(stream, false);
     if (own && own->kind == TSR_STREAM_FREE)
         return true;
-    if (!own || tsr_is_any_capture())
+    if (!own)
         return false;
-    for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
-        if (at != own && at->context == own->context && __atomic_load_n(&at->live, __ATOMIC_ACQUIRE) &&
-            !tsr_stream_is(at, TSR_STREAM_FREE) && !is_idle(at))
-            return false;
-    return true;
+    tsr_captures_hold();
+    bool done = !tsr_is_any_capture();
+    for (struct tsr_stream *at = tsr_stream_first(); at && done; at = at->next)
+        done = at == own || at->context != own->context || !__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) ||
+               tsr_stream_is(at, TSR_STREAM_FREE) || is_idle(at);
+    tsr_captures_release();
+    return done;
 }
 
 void tsr_readback_waited(CUstream stream, uint64_t exposed)

@@ -41,6 +41,11 @@ void tsr_spill_begins(void)
     pthread_mutex_unlock(&tsr_copies_lock);
 }
 
+bool tsr_spill_is_since(uint64_t use)
+{
+    return began && use >= began;
+}
+
 static bool is_at_home(const struct tsr_copies *copies)
 {
     return copies->replicas.own >> HOME & 1;

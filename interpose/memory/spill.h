@@ -17,6 +17,8 @@
 
 /* A use begins: what it asks for from now on stays until it has all. */
 void tsr_spill_begins(void);
+/* Whether it has begun before that use (tsr_copies_uses): so what was refused then is not asked for again. */
+bool tsr_spill_is_since(uint64_t use);
 /* Memory lock. Gives home a copy of the extent. False: there is no room; it is used through the link. */
 bool tsr_spill_take(struct tsr_extent *extent);
 /* Fetches what launches will need, if there is room. The caller holds nothing. */

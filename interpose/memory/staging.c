@@ -7,6 +7,7 @@
 #include "driver/real.h"
 #include "lane/lane_client.h"
 #include "lane/streams.h"
+#include "memory/home.h"
 #include "memory/backing.h"
 #include "memory/owners.h"
 #include "memory/replicas.h"
@@ -80,7 +81,7 @@ static bool is_free(struct tsr_staging *area)
 {
     if (area->owner)
         return __atomic_load_n(&area->owner->generation, __ATOMIC_ACQUIRE) != area->generation; /* gone with its context */
-    return !area->event || tsr_real.cuEventQuery(area->event) != CUDA_ERROR_NOT_READY;
+    return !area->event || tsr_memory_event_query(area->event) != CUDA_ERROR_NOT_READY;
 }
 
 /* One slot serves owners of all priorities: the streams that it has on lanes are kept. */

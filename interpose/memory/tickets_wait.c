@@ -8,6 +8,7 @@
 #include "memory/contexts.h"
 #include "memory/copies.h"
 #include "memory/copies_parts.h"
+#include "memory/home.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -174,7 +175,7 @@ static bool is_over(CUevent event)
     uint64_t end_ns = tsr_os_monotonic_ns() + MOMENT_NS;
     CUresult result = CUDA_ERROR_NOT_READY;
     while (tsr_order_by_data && result == CUDA_ERROR_NOT_READY && tsr_os_monotonic_ns() < end_ns)
-        result = tsr_real.cuEventQuery(event);
+        result = tsr_memory_event_query(event);
     return result == CUDA_SUCCESS;
 }
 

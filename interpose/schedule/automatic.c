@@ -514,13 +514,16 @@ static void look_for_full_queue(void)
     pthread_mutex_unlock(&tsr_automatic_lock);
 }
 
-void tsr_automatic_ends(CUstream stream)
+void tsr_automatic_ends(CUstream stream, bool refused)
 {
     look_for_full_queue();
     if (!sample)
         return;
     pthread_mutex_lock(&tsr_automatic_lock);
-    tsr_samples_end(&tsr_automatic->samples, sample, stream);
+    if (refused)
+        tsr_samples_drop_home(&tsr_automatic->samples, sample);
+    else
+        tsr_samples_end(&tsr_automatic->samples, sample, stream);
     pthread_mutex_unlock(&tsr_automatic_lock);
     sample = NULL;
 }

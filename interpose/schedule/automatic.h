@@ -91,7 +91,7 @@ void tsr_automatic_marked(const struct tsr_lane_client *lane, uint64_t ticket, c
 uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);
 /* Around the launch just reported, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
 void tsr_automatic_begins(CUstream stream);
-void tsr_automatic_ends(CUstream stream);
+void tsr_automatic_ends(CUstream stream, bool refused);
 
 /* What stands for copies and memsets, in the place of a function; their grid is the size that tells one class from another. */
 #define TSR_AUTOMATIC_COPY ((const struct tsr_function_record *)1)

@@ -2,6 +2,7 @@
 #include "schedule/samples.h"
 
 #include "driver/real.h"
+#include "memory/home.h"
 #include "object/session.h"
 
 #define HOME 0u /* rank */
@@ -98,7 +99,11 @@ void tsr_samples_poll(struct tsr_samples *samples)
     for (uint32_t number = 0; number < tsr_session()->lane_count; number++)
         if (samples->under_way_away[number])
             poll_away(samples, number);
+    if (!samples->under_way)
+        return;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin(); /* the program did not ask: another thread's capture goes on */
     poll_home(samples);
+    tsr_memory_relax_end(mode);
 }
 
 uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_class_of *of, const struct tsr_lane_client *lane,
@@ -151,12 +156,17 @@ struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct t
     return one;
 }
 
+void tsr_samples_drop_home(struct tsr_samples *samples, struct tsr_sample *sample)
+{
+    sample->of = (struct tsr_sample_of){0};
+    samples->under_way--;
+}
+
 void tsr_samples_end(struct tsr_samples *samples, struct tsr_sample *sample, CUstream stream)
 {
     sample->ended = tsr_real.cuEventRecord(sample->end, stream) == CUDA_SUCCESS;
     if (sample->ended)
         return;
-    sample->of = (struct tsr_sample_of){0};
-    samples->under_way--;
+    tsr_samples_drop_home(samples, sample);
     samples->none = true;
 }

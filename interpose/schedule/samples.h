@@ -67,6 +67,8 @@ void tsr_samples_drop(struct tsr_samples *samples, const struct tsr_sample_away 
 
 /* Around a launch at home, whose class is due; NULL: its time is not taken. */
 struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream, bool shared);
+/* It was to be one, but the driver refused it. */
+void tsr_samples_drop_home(struct tsr_samples *samples, struct tsr_sample *sample);
 void tsr_samples_end(struct tsr_samples *samples, struct tsr_sample *sample, CUstream stream);
 
 #endif

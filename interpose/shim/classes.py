@@ -28,12 +28,12 @@ WAITS_FOR_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRe
 
 # Called before the process has a driver, and by the loader of runtimes; their failure says nothing.
 ONLY_FORWARDED = re.compile(r"cuGetError|cuDriverGetVersion|cuGetExportTable")
-# Neither enqueue work nor show how much of it is done, so deferred launches (deferred.h) do not concern them; and what
-# may be deferred.
+# Neither enqueue work nor show how much of deferred launches (deferred.h) is done, which are given to GPUs before an event
+# is recorded behind them; and what may be deferred.
 AT_ONCE = re.compile(
     r"cuMemsetD(8|16|32)Async$|cuMemcpyDtoDAsync_v2$|cuLaunch(|Grid|GridAsync|Kernel|KernelEx|CooperativeKernel)(_ptsz)?$|cuGraphLaunch(_ptsz)?$"
     r"|cu(Ctx|Device|Func|Kernel|Library|Module)Get|cuCtx(Push|Pop|Set)Current|cuDevicePrimaryCtxGetState|cuOccupancy"
-    r"|cuDevice(CanAccessPeer|TotalMem|ComputeCapability)|cuPointerGet|cuMemGetAddressRange|cuMemHostGet|cuEventCreate"
+    r"|cuDevice(CanAccessPeer|TotalMem|ComputeCapability)|cuPointerGet|cuMemGetAddressRange|cuMemHostGet|cuEvent(Create|Query|Synchronize|ElapsedTime|Destroy)"
     r"|cuStream(Get(Flags|Priority|Id|Ctx|Device)|IsCapturing)|cuThreadExchangeStreamCaptureMode|cuTensorMap|cuMemGetInfo"
 )
 # Concern deferred launches of the calling thread alone: nothing that others launched depends on when they are called.
@@ -43,8 +43,8 @@ AFTER_OWN = re.compile(
     r"|GraphCreate|GraphAdd|GraphInstantiate)"
 )
 # Names a stream, but other threads' deferred work has to have been given to GPUs before in any case: it may be on the
-# memory that is gone for the driver from then on.
-AFTER_ALL = re.compile(r"cuMemFreeAsync")
+# memory that is gone for the driver from then on, or be a launch of the graph, of which the driver wants one call at a time.
+AFTER_ALL = re.compile(r"cuMemFreeAsync|cuGraphUpload")
 # Says or changes something about a stream without enqueuing anything.
 NOT_ENQUEUED = re.compile(
     r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuStreamQuery"

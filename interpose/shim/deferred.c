@@ -37,7 +37,7 @@
 #define FEW 32u /* pieces of work of a thread, before it gets a worker */
 #define LEAST_CPUS 4u
 #define CPUS_PER_WORKER 2u
-#define STREAMS 16u /* of a thread, of which it is known what was deferred in them; the others count as one */
+#define STREAMS 16u /* of a thread, of which it is known what was deferred in them */
 #define NEVER 0u /* of TESSERA_DEFER */
 #define ALWAYS 1u
 
@@ -89,17 +89,19 @@ __typeof__(cuGraphLaunch) engaged_cuGraphLaunch;
 
 uint32_t tsr_deferring TSR_HOT;
 
-/* A ring with its thread, and the thread of the program whose work it carries out. */
+/*
+ * A ring with its thread, and the thread of the program whose work it carries out. All others read for each of their launches what is seldom written, and lies in lines of
+ * its own for that.
+ */
 struct worker {
     struct tsr_work_ring ring;
-    bool taken;             /* atomic; by a thread */
-    CUresult error;         /* atomic; of work, of which the thread was not told */
-    uint64_t last_blocking; /* atomic; number of the last work in a stream for which the legacy default stream waits, or may */
-    /* By stream, the number of the last work in it; the last place is of all streams for which there was no other. Atomic. */
-    struct {
-        CUstream stream;
-        uint64_t number;
-    } last[STREAMS];
+    /* Atomic; in the order of their first work; NULL: no more. */
+    CUstream streams[STREAMS] __attribute__((aligned(TSR_WORK_LINE)));
+    bool taken;     /* atomic; by a thread */
+    CUresult error; /* atomic; of work, of which the thread was not told */
+    /* Atomic: numbers of the last work in each of these streams and in any other one; and in those for which the legacy default stream waits, or may. */
+    uint64_t last[STREAMS + 1] __attribute__((aligned(TSR_WORK_LINE)));
+    uint64_t last_blocking;
 };
 
 static struct worker workers[MOST_WORKERS];
@@ -217,15 +219,23 @@ static CUresult wait_for_own(void)
     return __atomic_exchange_n(&own->error, CUDA_SUCCESS, __ATOMIC_ACQUIRE);
 }
 
-/* Where a stream's place is, or would be. Places are taken in order. */
-static uint32_t place_of(const struct worker *worker, CUstream stream)
+/* A stream's place, or where it would be: STREAMS if there is no more. */
+static uint32_t place_of(const struct worker *worker, CUstream stream, bool *is_there)
 {
     uint32_t place = 0;
-    for (CUstream there; place < STREAMS - 1 && (there = __atomic_load_n(&worker->last[place].stream, __ATOMIC_RELAXED));
-         place++)
-        if (there == stream)
-            break;
+    CUstream there = NULL;
+    while (place < STREAMS && (there = __atomic_load_n(&worker->streams[place], __ATOMIC_RELAXED)) && there != stream)
+        place++;
+    *is_there = place == STREAMS || there;
     return place;
+}
+
+/* The number of the last work in it; 0: none. */
+static uint64_t last_in(const struct worker *worker, CUstream stream)
+{
+    bool is_there;
+    uint32_t place = place_of(worker, stream, &is_there);
+    return is_there ? __atomic_load_n(&worker->last[place], __ATOMIC_ACQUIRE) : 0;
 }
 
 /* What a thread that has ended was not told. */
@@ -264,12 +274,12 @@ static CUresult wait_for_others(CUstream stream)
     for (struct worker *worker = workers; worker < workers + count; worker++) {
         if (worker == own)
             continue;
-        uint64_t number = __atomic_load_n(&worker->last[place_of(worker, stream)].number, __ATOMIC_ACQUIRE);
-        uint64_t legacy = __atomic_load_n(stream == CU_STREAM_LEGACY ? &worker->last_blocking
-                                                                     : &worker->last[place_of(worker, CU_STREAM_LEGACY)].number,
-                                          __ATOMIC_ACQUIRE);
-        tsr_work_wait_for(&worker->ring, number);
-        if (!tsr_work_is_done(&worker->ring, legacy) && !is_free(stream))
+        uint64_t number = last_in(worker, stream);
+        uint64_t legacy = stream == CU_STREAM_LEGACY ? __atomic_load_n(&worker->last_blocking, __ATOMIC_ACQUIRE)
+                                                     : last_in(worker, CU_STREAM_LEGACY);
+        if (number)
+            tsr_work_wait_for(&worker->ring, number);
+        if (legacy && !tsr_work_is_done(&worker->ring, legacy) && !is_free(stream))
             tsr_work_wait_for(&worker->ring, legacy);
         take_error(worker, &result);
     }
@@ -375,15 +385,28 @@ static bool defers(CUstream stream)
     return __atomic_load_n(&worker_count, __ATOMIC_RELAXED) <= 1 || wait_for_others_first(stream);
 }
 
+/* For a stream that has none: a free place, or that of one whose work has been carried out. STREAMS: none. */
+static uint32_t take_place(CUstream stream, uint32_t place)
+{
+    for (uint32_t i = 0; place == STREAMS && i < STREAMS; i++)
+        if (tsr_work_is_done(&own->ring, own->last[i]))
+            place = i;
+    if (place < STREAMS)
+        __atomic_store_n(&own->streams[place], stream, __ATOMIC_RELAXED);
+    return place;
+}
+
 /* Returns the work's number in the ring. */
 static uint64_t give(const struct entry *entry)
 {
     CUstream named = entry->stream;
     const struct tsr_stream *stream = tsr_stream_seen(named, false);
     uint64_t number = tsr_work_give(&own->ring, &entry->entry);
-    uint32_t place = place_of(own, named);
-    __atomic_store_n(&own->last[place].stream, place < STREAMS - 1 ? named : NULL, __ATOMIC_RELAXED);
-    __atomic_store_n(&own->last[place].number, number, __ATOMIC_RELEASE);
+    bool is_there;
+    uint32_t place = place_of(own, named, &is_there);
+    if (!is_there || place == STREAMS)
+        place = take_place(named, place);
+    __atomic_store_n(&own->last[place], number, __ATOMIC_RELEASE);
     if (!stream || !tsr_stream_is(stream, TSR_STREAM_FREE))
         __atomic_store_n(&own->last_blocking, number, __ATOMIC_RELEASE);
     return number;

@@ -11,6 +11,7 @@
 #include "driver/real.h"
 #include "record/launch_record.h"
 #include "record/recorder.h"
+#include "schedule/automatic.h"
 #include "shim/deferred.h"
 #include "shim/redirect.h"
 #include "driver/stream_handle.h"
@@ -32,6 +33,8 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
 {
     if (__builtin_expect(launch->automatic, 0) && !launch->taken && result == CUDA_SUCCESS)
         tsr_redirect_launched(launch);
+    else if (__builtin_expect(launch->automatic, 0) && !launch->taken)
+        tsr_automatic_ends(launch->stream, true);
     if (!launch->taken) /* else nothing is held any more */
         tsr_order_leave(&launch->hold);
     if (launch->session)

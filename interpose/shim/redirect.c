@@ -542,7 +542,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
 
 void tsr_redirect_launched(struct tsr_launch *launch)
 {
-    tsr_automatic_ends(launch->stream);
+    tsr_automatic_ends(launch->stream, false);
     if (tsr_copies_matter() && tsr_automatic_marks(NULL))
         mark(&launch->hold, NULL, launch->ticket); /* an error is the next call's */
 }

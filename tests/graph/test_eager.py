@@ -16,10 +16,10 @@ from tests.graph import eager
     ("program", "gpus", "host_us", "wanted"),
     [
         (eager.guidance(8), 2, 5, 1.95),
-        (eager.guidance(8), 2, 35, 1.85),
+        pytest.param(eager.guidance(8), 2, 35, 1.85, marks=pytest.mark.full),
         (eager.requests(16), 2, 5, 1.9),
         (eager.requests(16), 2, 20, 1.8),
-        (eager.requests(16), 4, 1, 3.7),
+        pytest.param(eager.requests(16), 4, 1, 3.7, marks=pytest.mark.full),
     ],
     ids=["guidance", "guidance, slow host", "requests", "requests, slow host", "requests on four"],
 )

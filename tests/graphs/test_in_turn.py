@@ -16,7 +16,9 @@ APART = Setting(
 ROUNDS = 6
 
 
-@pytest.mark.parametrize("what", ["", "destroy", "capture", "new", "threads"])
+@pytest.mark.parametrize(
+    "what", ["", "capture", *(pytest.param(what, marks=pytest.mark.full) for what in ("destroy", "new", "threads"))]
+)
 def test_what_follows_comes_after_what_came_before(what: str, native_build: Path, tmp_path: Path) -> None:
     """Graph and kernels are on different GPUs. In disorder, after a run that learns what they touch."""
     native, program = native_build / "native", [IN_TURN, ROUNDS, *([what] if what else [])]

@@ -75,6 +75,7 @@ def test_two_graphs_of_a_step_run_at_the_same_time(model: str, native_build: Pat
 WIDE_LAYERS, WIDE_ROWS, WIDE_KIB, WIDE_LAUNCHES = 2200, 4, 1, 12
 
 
+@pytest.mark.full
 def test_a_graph_of_thousands_of_ranges_leaves_constants_where_they_are(native_build: Path, tmp_path: Path) -> None:
     """Two GPUs in turn replay it: each keeps the weights that it has, and gets the activations that the other made.
 
@@ -94,7 +95,7 @@ def test_a_graph_of_thousands_of_ranges_leaves_constants_where_they_are(native_b
     assert ran.report["memory_copies"]["directory_bytes"] < 8 << 20
 
 
-@pytest.mark.parametrize("name", ["half", "placed"])
+@pytest.mark.parametrize("name", [pytest.param("half", marks=pytest.mark.full), "placed"])
 def test_a_graph_that_streams_of_two_contexts_launch_in_turn(name: str, native_build: Path, tmp_path: Path) -> None:
     """Each launch comes after the one before, which an event of that one's context says, and after a context's end."""
     native, program = native_build / "native", [CONTEXTS, 41]

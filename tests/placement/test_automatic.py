@@ -113,6 +113,7 @@ def test_random_programs_in_disorder_give_the_same_bytes(
     assert min(ran.by_device.values()) > 5 * programs
 
 
+@pytest.mark.full
 def test_long_launches_after_work_that_nobody_marked_are_waited_for(native_build: Path, tmp_path: Path) -> None:
     """The mark before such a launch signals what its strand was given: the launch itself has yet to be signalled."""
     native, machine, program = native_build / "native", Machine(2, STEP), (HERE / "marked_guest.py",)

@@ -30,9 +30,8 @@ def middle_ms(ran: Ran) -> float:
     "way",
     [
         "mixed",
-        "forked",
         "graph",
-        *(pytest.param(way, marks=pytest.mark.full) for way in ("quiet", "threads", "shared graph")),
+        *(pytest.param(way, marks=pytest.mark.full) for way in ("quiet", "forked", "threads", "shared graph")),
     ],
 )
 def test_nobody_waits_for_the_driver_and_all_is_the_same(

@@ -35,6 +35,7 @@ def alone(native: Path, place: Path, what: str) -> Ran:
     return run(native, place, Machine(2, PLAIN), (GUEST, what, ROUNDS))
 
 
+@pytest.mark.full
 def test_a_context_alone_changes_nothing(native_build: Path, tmp_path: Path) -> None:
     """Layers run where their weights are; none are read through the link."""
     native = native_build / "native"
@@ -45,7 +46,7 @@ def test_a_context_alone_changes_nothing(native_build: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "what", ["copy", "kernel", *(pytest.param(what, marks=pytest.mark.full) for what in ("peer", "set", "give"))]
+    "what", ["copy", *(pytest.param(what, marks=pytest.mark.full) for what in ("peer", "kernel", "set", "give"))]
 )
 def test_what_the_other_gpu_does_is_in_order(what: str, native_build: Path, tmp_path: Path) -> None:
     """From then on that memory has no copies; weights of the second GPU are read through the link, at most so often."""
@@ -55,6 +56,7 @@ def test_what_the_other_gpu_does_is_in_order(what: str, native_build: Path, tmp_
     assert 0 < ran.remote_bytes < 2 * WEIGHTS_BYTES
 
 
+@pytest.mark.full
 def test_a_launch_says_that_its_memory_is_fixed(native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(RULES)
@@ -69,7 +71,7 @@ def test_a_launch_says_that_its_memory_is_fixed(native_build: Path, tmp_path: Pa
     assert set(ran.report["kept_home_by_reason"]) == {"memory_fixed"}
 
 
-@pytest.mark.parametrize("what", ["copy", "peer"])
+@pytest.mark.parametrize("what", ["copy", pytest.param("peer", marks=pytest.mark.full)])
 def test_the_other_gpu_copies_without_peer_access(what: str, native_build: Path, tmp_path: Path) -> None:
     """As it does natively: the driver carries the bytes through the host."""
     policy, machine = tmp_path / "policy.yaml", Machine(3, PLAIN, "pcie5-no-peer")

@@ -24,6 +24,7 @@ def longest_ms(ran: Ran) -> float:
     return float(ran.errors.splitlines()[-1])
 
 
+@pytest.mark.full
 def test_no_launch_waits_for_code(native_build: Path, tree: Path, tmp_path: Path) -> None:
     native = native_build / "native"
     program = (GUEST, MODULES, REQUESTS, 0)

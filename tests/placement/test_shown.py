@@ -20,8 +20,8 @@ NOBODY: Mapping[str, str] = {}
     [
         (ALL_GPUS, NOBODY, (), f"{ALL_OF_THEM} None"),
         (POOL, NOBODY, (), f"{ALL_OF_THEM} 0"),
-        ((*ALL_GPUS, "--show", "home"), NOBODY, (), f"{ALL_OF_THEM} 0"),
-        ((*POOL, "--show", "all"), NOBODY, (), f"{ALL_OF_THEM} None"),
+        pytest.param((*ALL_GPUS, "--show", "home"), NOBODY, (), f"{ALL_OF_THEM} 0", marks=pytest.mark.full),
+        pytest.param((*POOL, "--show", "all"), NOBODY, (), f"{ALL_OF_THEM} None", marks=pytest.mark.full),
         (POOL, {"CUDA_VISIBLE_DEVICES": "2,1"}, (), "2 [0, 1] [0, 1] 0000:12:00.0 2"),
         (POOL, NOBODY, ("1",), "1 [0] [0] 0000:11:00.0 1"),  # the program's own word comes first
     ],

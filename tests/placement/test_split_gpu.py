@@ -66,6 +66,7 @@ def test_launches_that_no_rule_places_use_both_parts(native_build: Path, tmp_pat
     assert min(ran.by_device.values()) > 40
 
 
+@pytest.mark.full
 def test_each_part_gives_the_pool_its_memory(native_build: Path, tmp_path: Path) -> None:
     native = native_build / "native"
     pool_mib = CARD_MIB // 2 - RESERVE_MIB
@@ -78,6 +79,7 @@ def test_each_part_gives_the_pool_its_memory(native_build: Path, tmp_path: Path)
     assert min(part["most_owned_bytes"] for part in ran.report["pool"]["gpus"]) > pool_mib * MIB // 2
 
 
+@pytest.mark.full
 def test_two_cards_are_four_gpus(native_build: Path, tmp_path: Path) -> None:
     """The program sees its two, in an order of its own; the first that it sees is home."""
     native, variables = native_build / "native", {"CUDA_VISIBLE_DEVICES": "1,0"}
