@@ -1,4 +1,7 @@
-/* See memory.h. */
+/*
+ * See memory.h. Nothing here waits for the application's work without a limit: the application may hold it up until the call that the message comes from
+ * has returned.
+ */
 #include "executor/memory.h"
 
 #include <fcntl.h>
@@ -15,6 +18,8 @@
 #define PAGE (2u << 20)
 #define SPARE_PART 64u /* of a GPU, but not more than */
 #define MOST_SPARE_BYTES (256u << 20)
+#define IDLE_NS 100000000ull /* longer than streams take to end, once their last fence has been written */
+#define IDLE_POLL_NS 20000ull
 
 struct physical {
     CUmemGenericAllocationHandle handle;
@@ -30,9 +35,11 @@ struct mapping {
 
 struct tsr_memory {
     CUdevice device;
+    CUstream *streams;           /* all that work is given to: TSR_LANE_STREAMS, NULL: none */
     struct tsr_map reservations; /* bytes by address; the arena is one */
     struct tsr_map mappings;     /* struct mapping by address */
     struct tsr_map host;         /* bytes by address */
+    struct tsr_map freed_host;   /* the same; nothing uses it any more, but it is still registered */
     struct tsr_bounds *bounds;   /* of the application's allocations; NULL: all that is mapped may be accessed */
 };
 
@@ -57,12 +64,13 @@ static CUresult unreserve(struct tsr_memory *memory, uint64_t address)
     return bytes ? cuMemAddressFree(address, bytes) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult tsr_memory_create(CUdevice device, struct tsr_memory **out)
+CUresult tsr_memory_create(CUdevice device, CUstream *streams, struct tsr_memory **out)
 {
     struct tsr_memory *memory = calloc(1, sizeof *memory);
     if (!memory)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memory->device = device;
+    memory->streams = streams;
     CUresult result = reserve(memory, TSR_ARENA_ADDRESS, TSR_ARENA_BYTES);
     if (result != CUDA_SUCCESS) {
         free(memory);
@@ -70,6 +78,25 @@ CUresult tsr_memory_create(CUdevice device, struct tsr_memory **out)
     }
     *out = memory;
     return CUDA_SUCCESS;
+}
+
+static bool is_idle(const struct tsr_memory *memory)
+{
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
+        if (memory->streams[i] && cuStreamQuery(memory->streams[i]) == CUDA_ERROR_NOT_READY)
+            return false;
+    return true;
+}
+
+/* False: some work is held up, or takes long. */
+static bool becomes_idle(const struct tsr_memory *memory)
+{
+    static const uint32_t never;
+    uint64_t deadline = tsr_os_monotonic_ns() + IDLE_NS;
+    bool idle;
+    while (!(idle = is_idle(memory)) && tsr_os_monotonic_ns() < deadline)
+        tsr_os_futex_wait(&never, 0, IDLE_POLL_NS, false);
+    return idle;
 }
 
 static CUresult set_access(const struct tsr_memory *memory, uint64_t address, uint64_t bytes, int32_t flags)
@@ -148,12 +175,12 @@ drop:
     return result;
 }
 
+/* The shim has waited for the work that uses it, as far as the driver would have. */
 static CUresult unmap(struct tsr_memory *memory, uint64_t address)
 {
     struct mapping *mapping = tsr_map_remove(&memory->mappings, address);
     if (!mapping)
         return CUDA_ERROR_INVALID_VALUE;
-    cuCtxSynchronize();
     CUresult result = cuMemUnmap(address, mapping->bytes);
     give(&mapping->now);
     free(mapping);
@@ -164,7 +191,6 @@ static CUresult unmap(struct tsr_memory *memory, uint64_t address)
 static CUresult replace(const struct tsr_memory *memory, uint64_t address, const struct mapping *mapping,
                         const struct physical *other)
 {
-    cuCtxSynchronize();
     CUresult result = cuMemUnmap(address, mapping->bytes);
     if (result == CUDA_SUCCESS && (result = show(memory, address, mapping->bytes, other)) != CUDA_SUCCESS)
         show(memory, address, mapping->bytes, &mapping->now);
@@ -177,6 +203,8 @@ static CUresult move(struct tsr_memory *memory, const struct tsr_message *messag
     struct physical other;
     if (descriptor < 0 || !mapping || mapping->moving || mapping->bytes != message->bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!becomes_idle(memory)) /* the shim moves memory in a quiet moment, and nothing is lost if it stays where it is */
+        return CUDA_ERROR_NOT_READY;
     CUresult result = take(message, descriptor, &other);
     if (result != CUDA_SUCCESS)
         return result;
@@ -212,10 +240,50 @@ static bool is_host(const struct tsr_message *message, int descriptor)
            tsr_os_is_sealed(descriptor, F_SEAL_SHRINK, message->bytes);
 }
 
+static void drop_host(uint64_t address, void *bytes, void *argument)
+{
+    (void)argument;
+    cuMemHostUnregister((void *)(uintptr_t)address);
+    tsr_os_unmap((void *)(uintptr_t)address, (uint64_t)(uintptr_t)bytes);
+}
+
+/* The driver waits for all work of the context before it unregisters memory. */
+static void drop_freed_host(struct tsr_memory *memory)
+{
+    tsr_map_each(&memory->freed_host, drop_host, NULL);
+    tsr_map_clear(&memory->freed_host);
+}
+
+struct range {
+    uint64_t address, bytes;
+    bool any, overlaps; /* memory that was freed */
+};
+
+static void compare(uint64_t address, void *bytes, void *argument)
+{
+    struct range *range = argument;
+    range->any = true;
+    range->overlaps |= address < range->address + range->bytes && range->address < address + (uint64_t)(uintptr_t)bytes;
+}
+
+/* False: memory that was freed there cannot be unregistered yet. */
+static bool is_free(struct tsr_memory *memory, const struct tsr_message *message)
+{
+    struct range range = {.address = message->address, .bytes = message->bytes};
+    tsr_map_each(&memory->freed_host, compare, &range);
+    if (range.any && (range.overlaps ? becomes_idle(memory) : is_idle(memory))) {
+        drop_freed_host(memory);
+        return true;
+    }
+    return !range.overlaps;
+}
+
 static CUresult add_host(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
     if (!is_host(message, descriptor))
         return CUDA_ERROR_INVALID_VALUE;
+    if (!is_free(memory, message))
+        return CUDA_ERROR_NOT_READY;
     void *host = tsr_os_map((void *)(uintptr_t)message->address, message->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!host)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -241,10 +309,11 @@ static CUresult remove_host(struct tsr_memory *memory, uint64_t address)
     uint64_t bytes = (uint64_t)(uintptr_t)tsr_map_remove(&memory->host, address);
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    cuCtxSynchronize();
-    CUresult result = cuMemHostUnregister((void *)(uintptr_t)address);
-    tsr_os_unmap((void *)(uintptr_t)address, bytes);
-    return result;
+    if (!tsr_map_set(&memory->freed_host, address, (void *)(uintptr_t)bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (is_idle(memory))
+        drop_freed_host(memory);
+    return CUDA_SUCCESS;
 }
 
 static void drop_bounds(struct tsr_memory *memory)
@@ -326,21 +395,16 @@ static void drop_reservation(uint64_t address, void *bytes, void *argument)
     cuMemAddressFree(address, (uint64_t)(uintptr_t)bytes);
 }
 
-static void drop_host(uint64_t address, void *bytes, void *argument)
-{
-    (void)argument;
-    cuMemHostUnregister((void *)(uintptr_t)address);
-    tsr_os_unmap((void *)(uintptr_t)address, (uint64_t)(uintptr_t)bytes);
-}
-
 void tsr_memory_destroy(struct tsr_memory *memory)
 {
     drop_bounds(memory);
     tsr_map_each(&memory->mappings, drop_mapping, NULL);
     tsr_map_each(&memory->reservations, drop_reservation, NULL);
     tsr_map_each(&memory->host, drop_host, NULL);
+    drop_freed_host(memory);
     tsr_map_fini(&memory->mappings);
     tsr_map_fini(&memory->reservations);
     tsr_map_fini(&memory->host);
+    tsr_map_fini(&memory->freed_host);
     free(memory);
 }

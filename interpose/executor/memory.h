@@ -10,12 +10,13 @@
 
 struct tsr_memory;
 
-/* Errors: NOT_SUPPORTED when the arena's range is taken. */
-CUresult tsr_memory_create(CUdevice device, struct tsr_memory **out);
+/* streams: all that work is given to, TSR_LANE_STREAMS; NULL: none. Errors: NOT_SUPPORTED when the arena's range is taken. */
+CUresult tsr_memory_create(CUdevice device, CUstream *streams, struct tsr_memory **out);
 /* Nothing uses the memory any more. */
 void tsr_memory_destroy(struct tsr_memory *memory);
 
-/* Carries out a control message about memory. Takes no ownership of the descriptor (-1: none). */
+/* Carries out a control message about memory. Takes no ownership of the descriptor (-1: none). Errors: NOT_READY where it would have to wait for work that
+   the application may hold up. */
 CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *message, int descriptor);
 
 #endif

@@ -43,7 +43,7 @@ CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out)
     cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
     cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
     mirror->arch = (uint32_t)(10 * major + minor);
-    CUresult result = tsr_memory_create(device, &mirror->memory);
+    CUresult result = tsr_memory_create(device, mirror->streams, &mirror->memory);
     if (result != CUDA_SUCCESS) {
         free(mirror);
         return result;

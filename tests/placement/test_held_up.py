@@ -1,0 +1,21 @@
+"""A program gives memory back while work elsewhere waits for what it does only afterwards."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import emulated
+
+GUEST = Path(__file__).with_name("held_up_guest.py")
+RULES = 'version: 1\ndevices: {home: 0, executors: [1]}\nmemory: {place: home}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
+TIMEOUT_S = 60
+
+
+@pytest.mark.parametrize("held", ["wait", "kernel"])
+@pytest.mark.parametrize("way", ["unmap", "free", "host"])
+def test_what_is_held_up_holds_up_nothing_else(way: str, held: str, native_build: Path, tmp_path: Path) -> None:
+    native, program = native_build / "native", (GUEST, held, way)
+    alone = emulated.run(native, tmp_path, emulated.Machine(1), program, timeout_s=TIMEOUT_S)
+    ran = emulated.run(native, tmp_path, emulated.Machine(2), program, policy=RULES, timeout_s=TIMEOUT_S)
+    assert ran.output == alone.output
+    assert ran.by_device["1"] > 0
