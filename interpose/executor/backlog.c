@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
+
 #define MARKS 4u      /* events that a stream has not passed; drivers accept about 1,024 operations, */
-#define BETWEEN 64u   /* and several streams may share a queue */
-#define FUNCTIONS 256u
+#define BETWEEN 64u /* and several streams may share a queue */
 
 struct waiting {
     struct waiting *next;
@@ -22,9 +23,9 @@ struct flow {
 };
 
 struct tsr_backlog {
-    uint32_t waiting;             /* atomic; records */
-    uint32_t launches[FUNCTIONS]; /* atomic; by function % FUNCTIONS */
-    uint32_t turn;                /* the slot to look at first */
+    uint32_t waiting;        /* atomic; records */
+    struct tsr_map launches; /* how many, by what is launched: key_of() */
+    uint32_t turn;           /* the slot to look at first */
     struct flow flows[TSR_LANE_STREAMS];
 };
 
@@ -45,6 +46,8 @@ void tsr_backlog_destroy(struct tsr_backlog *backlog)
             if (backlog->flows[i].marks[mark])
                 cuEventDestroy(backlog->flows[i].marks[mark]);
     }
+    if (backlog)
+        tsr_map_fini(&backlog->launches);
     free(backlog);
 }
 
@@ -73,30 +76,43 @@ bool tsr_backlog_is_empty(const struct tsr_backlog *backlog)
     return __atomic_load_n(&backlog->waiting, __ATOMIC_ACQUIRE) == 0;
 }
 
-bool tsr_backlog_may_launch(const struct tsr_backlog *backlog, uint32_t function)
+/* Functions and graphs have numbers of their own. */
+static uint64_t key_of(uint16_t kind, uint32_t id)
 {
-    return __atomic_load_n(&backlog->launches[function % FUNCTIONS], __ATOMIC_ACQUIRE) != 0;
+    return (uint64_t)kind << 32 | id;
 }
 
-/* One record more or less. */
-static void count(struct tsr_backlog *backlog, const struct tsr_lane_record *record, uint32_t by)
+bool tsr_backlog_launches(const struct tsr_backlog *backlog, uint16_t kind, uint32_t id)
 {
-    __atomic_fetch_add(&backlog->waiting, by, __ATOMIC_RELEASE);
-    if (record->kind == TSR_LANE_LAUNCH || record->kind == TSR_LANE_GRAPH)
-        __atomic_fetch_add(&backlog->launches[record->function % FUNCTIONS], by, __ATOMIC_RELEASE);
+    return tsr_map_find(&backlog->launches, key_of(kind, id)) != NULL;
+}
+
+/* One launch more or less. False: no memory; never for one less. */
+static bool count_launch(struct tsr_backlog *backlog, const struct tsr_lane_record *record, int by)
+{
+    if (record->kind != TSR_LANE_LAUNCH && record->kind != TSR_LANE_GRAPH)
+        return true;
+    uint64_t key = key_of(record->kind, record->function);
+    uintptr_t now = (uintptr_t)tsr_map_find(&backlog->launches, key) + (uintptr_t)by;
+    if (now)
+        return tsr_map_set(&backlog->launches, key, (void *)now);
+    tsr_map_remove(&backlog->launches, key);
+    return true;
 }
 
 bool tsr_backlog_add(struct tsr_backlog *backlog, const struct tsr_lane_record *record)
 {
     struct flow *flow = &backlog->flows[record->stream];
     struct waiting *waiting = malloc(offsetof(struct waiting, record) + record->bytes);
-    if (!waiting)
+    if (!waiting || !count_launch(backlog, record, 1)) {
+        free(waiting);
         return false;
+    }
     waiting->next = NULL;
     memcpy(&waiting->record, record, record->bytes);
     *flow->end = waiting;
     flow->end = &waiting->next;
-    count(backlog, record, 1);
+    __atomic_fetch_add(&backlog->waiting, 1, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -118,7 +134,8 @@ void tsr_backlog_remove(struct tsr_backlog *backlog, uint32_t slot)
     flow->first = waiting->next;
     if (!flow->first)
         flow->end = &flow->first;
-    count(backlog, &waiting->record, UINT32_MAX);
+    count_launch(backlog, &waiting->record, -1);
+    __atomic_fetch_sub(&backlog->waiting, 1, __ATOMIC_RELEASE);
     free(waiting);
 }
 

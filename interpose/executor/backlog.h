@@ -3,7 +3,7 @@
  * makes progress, which may depend on a record that comes later on the lane. So no stream is given more than is sure to
  * fit; further records wait here, in the stream's order, and other streams go on.
  *
- * Called by the lane's thread only, except for tsr_backlog_is_empty and tsr_backlog_may_launch.
+ * Called by the lane's thread only, except for tsr_backlog_is_empty and tsr_backlog_launches.
  */
 #ifndef TSR_BACKLOG_H
 #define TSR_BACKLOG_H
@@ -26,8 +26,8 @@ bool tsr_backlog_must_wait(struct tsr_backlog *backlog, uint32_t slot);
 /* Whether records of the stream wait here. */
 bool tsr_backlog_holds(const struct tsr_backlog *backlog, uint32_t slot);
 bool tsr_backlog_is_empty(const struct tsr_backlog *backlog);
-/* Whether a launch of the function, or of the graph, may wait here. */
-bool tsr_backlog_may_launch(const struct tsr_backlog *backlog, uint32_t function);
+/* Whether a launch of that function (TSR_LANE_LAUNCH) or graph (TSR_LANE_GRAPH) waits here. */
+bool tsr_backlog_launches(const struct tsr_backlog *backlog, uint16_t kind, uint32_t id);
 
 /* Copies the record. False: no memory. */
 bool tsr_backlog_add(struct tsr_backlog *backlog, const struct tsr_lane_record *record);

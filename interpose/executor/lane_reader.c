@@ -399,11 +399,18 @@ static bool is_behind(const struct tsr_lane *lane, const uint64_t tails[TSR_LANE
     return false;
 }
 
-/* Whether it concerns launches of one function, or graph, only. */
-static bool is_of_one(const struct tsr_message *message)
+/* Whether launches that the message may concern wait for room in their streams. Other streams' may be held up by the application. */
+static bool is_held_up(const struct tsr_backlog *backlog, const struct tsr_message *message)
 {
-    return message->kind == TSR_MESSAGE_ATTRIBUTE || message->kind == TSR_MESSAGE_GRAPH_SET ||
-           message->kind == TSR_MESSAGE_GRAPH_DROP;
+    switch (message->kind) {
+    case TSR_MESSAGE_ATTRIBUTE:
+        return tsr_backlog_launches(backlog, TSR_LANE_LAUNCH, message->id);
+    case TSR_MESSAGE_GRAPH_SET:
+    case TSR_MESSAGE_GRAPH_DROP:
+        return tsr_backlog_launches(backlog, TSR_LANE_GRAPH, message->id);
+    default:
+        return !tsr_backlog_is_empty(backlog);
+    }
 }
 
 /* Whether some of them, which the message may concern, have not been given to the driver yet. */
@@ -412,8 +419,7 @@ static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_mess
 {
     if (message->kind == TSR_MESSAGE_STREAM) /* all records posted for the stream are complete */
         return false;
-    return is_behind(reader->lane, tails) ||
-           (is_of_one(message) ? tsr_backlog_may_launch(reader->backlog, message->id) : !tsr_backlog_is_empty(reader->backlog));
+    return is_behind(reader->lane, tails) || is_held_up(reader->backlog, message);
 }
 
 void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,
