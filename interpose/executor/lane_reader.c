@@ -35,7 +35,7 @@ struct tsr_lane_reader {
     struct tsr_lane *lane;
     struct tsr_lane
         *others[TSR_LANES]; /* lanes of other executors, for their fences; NULL: none. Set before records that wait for them */
-    pthread_mutex_t watching;    /* held while streams are queried to which no record refers, so that they are not replaced */
+    pthread_mutex_t watching;    /* held while streams are queried to which no record refers, and while one is replaced */
     bool busy[TSR_LANE_STREAMS]; /* thread; has been given work that has not been found complete */
     uint64_t bytes;
     struct tsr_mirror *mirror;
@@ -430,9 +430,12 @@ void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_mes
         tails[i] = __atomic_load_n(&reader->lane->rings[i].tail, __ATOMIC_ACQUIRE);
     while (is_early(reader, message, tails) && !is_closed(reader->lane))
         tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_POLL_NS, true);
-    pthread_mutex_lock(&reader->watching);
+    bool replaces = message->kind == TSR_MESSAGE_STREAM; /* what else there is may take as long as a kernel */
+    if (replaces)
+        pthread_mutex_lock(&reader->watching);
     tsr_mirror_apply(reader->mirror, message, descriptor, reply);
-    pthread_mutex_unlock(&reader->watching);
+    if (replaces)
+        pthread_mutex_unlock(&reader->watching);
 }
 
 CUresult tsr_lane_reader_connect(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor)
