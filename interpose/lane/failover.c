@@ -44,8 +44,7 @@ struct queue {
 struct failover {
     struct tsr_lane_client *client;
     struct tsr_carry_driver driver;
-    uint64_t positions[TSR_LANE_RINGS]; /* of the next record */
-    uint32_t launches;                  /* that were carried out */
+    uint32_t launches; /* that were carried out */
     struct queue queues[TSR_LANE_STREAMS];
     struct tsr_record_copy copy; /* the record that is being collected */
 };
@@ -80,7 +79,7 @@ static void finish(struct failover *self, uint32_t records)
 static CUresult collect_from(struct failover *self, uint32_t number)
 {
     struct tsr_lane_ring *ring = &self->client->lane->rings[number];
-    uint64_t *position = &self->positions[number];
+    uint64_t *position = &self->client->positions[number];
     while (tsr_lane_is_ready(ring, *position)) {
         const struct tsr_lane_record *record = &self->copy.record;
         if (!tsr_record_take(ring, *position, &self->copy))
@@ -261,7 +260,7 @@ static bool is_pending(const struct tsr_lane_client *client)
 static bool is_any_ready(const struct failover *self)
 {
     for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
-        if (tsr_lane_is_ready(&self->client->lane->rings[i], self->positions[i]))
+        if (tsr_lane_is_ready(&self->client->lane->rings[i], self->client->positions[i]))
             return true;
     return false;
 }
@@ -335,34 +334,49 @@ static bool is_plausible(const struct tsr_lane_ring *ring, uint64_t taken)
     return taken % TSR_LANE_UNIT == 0 && taken - head <= TSR_LANE_RING_BYTES && tail - taken <= TSR_LANE_RING_BYTES;
 }
 
-/* The lane has been closed. False: the executor's account of it is inconsistent. */
-static bool take_over(struct failover *self)
+bool tsr_failover_close(struct tsr_lane_client *client)
 {
-    struct tsr_lane *lane = self->client->lane;
+    struct tsr_lane *lane = client->lane;
+    if (client->closed) /* what an executor that runs again publishes after that counts no more */
+        return true;
+    __atomic_store_n(&lane->closed, 1, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < TSR_LANE_RINGS; i++) {
-        self->positions[i] = __atomic_load_n(&lane->rings[i].taken, __ATOMIC_SEQ_CST);
-        if (!is_plausible(&lane->rings[i], self->positions[i]))
+        client->positions[i] = __atomic_load_n(&lane->rings[i].taken, __ATOMIC_SEQ_CST);
+        if (!is_plausible(&lane->rings[i], client->positions[i]))
             return false;
     }
-    return is_settled(self);
+    client->closed = true;
+    return true;
+}
+
+bool tsr_failover_is_due(const struct tsr_lane_client *client)
+{
+    bool pardoned = __atomic_load_n(&client->lane->closed, __ATOMIC_SEQ_CST) == TSR_LANE_PARDONED;
+    if (__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE) || !client->closed || pardoned)
+        return false;
+    for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
+        if (__atomic_load_n(&client->lane->rings[i].tail, __ATOMIC_ACQUIRE) != client->positions[i])
+            return true;
+    return false;
 }
 
 bool tsr_failover_start(struct tsr_lane_client *client)
 {
     struct tsr_lane *lane = client->lane;
     pthread_t thread;
-    __atomic_store_n(&lane->closed, 1, __ATOMIC_SEQ_CST);
+    if (!tsr_failover_close(client))
+        return false;
     struct failover *self = calloc(1, sizeof *self);
     if (!self)
         return false;
     self->client = client;
-    if (!take_over(self))
+    if (!is_settled(self))
         goto drop;
     self->driver = real_driver();
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
         self->queues[i].end = &self->queues[i].first;
     for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
-        tsr_lane_give_back(&lane->rings[i], __atomic_load_n(&lane->rings[i].head, __ATOMIC_ACQUIRE), self->positions[i]);
+        tsr_lane_give_back(&lane->rings[i], __atomic_load_n(&lane->rings[i].head, __ATOMIC_ACQUIRE), client->positions[i]);
     __atomic_store_n(&client->standing, 1, __ATOMIC_RELEASE);
     if (tsr_os_thread_start(&thread, "tessera-standin", run, self)) {
         pthread_detach(thread);

@@ -34,6 +34,9 @@ struct tsr_lane_client {
     uint64_t started_ns; /* when watching began */
     uint64_t pulse_ns;   /* atomic; when that was seen */
     uint32_t process;    /* atomic; the executor's; 0: not known yet */
+    /* Of the thread that carries out its records at home, if there is one, or else of watch.c's: */
+    bool closed;                        /* the lane is closed to the executor, */
+    uint64_t positions[TSR_LANE_RINGS]; /* and these are the next records */
 
     TSR_APART uint32_t departing; /* atomic; streams that are departing to the lane */
     TSR_APART pthread_mutex_t fence_lock;

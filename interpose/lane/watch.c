@@ -55,7 +55,8 @@ static void decide(struct tsr_lane_client *client, const char *how)
         poll(NULL, 0, 1);
     if (tsr_lane_state(client) != CUDA_SUCCESS)
         open_fences(client->lane); /* the application has its error */
-    else if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client))
+    else if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client) &&
+             tsr_failover_close(client))
         tsr_warn("executor %u %s; none of its work is lost, and what was to run there runs at home", client->number, how);
     else if (tsr_failover_start(client))
         tsr_warn("executor %u %s; none of its work is lost%s", client->number, how,
@@ -72,6 +73,14 @@ static void give_up(struct tsr_lane_client *client, const char *how)
         return;
     decide(client, how);
     __atomic_store_n(&client->decided, 1, __ATOMIC_RELEASE);
+}
+
+/* What was posted by who had found it alive just before. */
+static void look_again(struct tsr_lane_client *client)
+{
+    bool right = __atomic_load_n(&client->decided, __ATOMIC_ACQUIRE) && tsr_lane_state(client) == CUDA_SUCCESS;
+    if (right && tsr_failover_is_due(client) && !tsr_failover_start(client))
+        tsr_lane_fail(client, CUDA_ERROR_LAUNCH_FAILED, "was lost just before it was given work");
 }
 
 static bool is_needed(const struct tsr_lane_client *lane)
@@ -104,8 +113,10 @@ static void look_at_all(uint64_t *last_look_ns)
             continue;
         if (__atomic_load_n(&lanes[i]->lane->dead, __ATOMIC_ACQUIRE) != CUDA_SUCCESS)
             open_fences(lanes[i]->lane);
-        if (__atomic_load_n(&lanes[i]->lost, __ATOMIC_ACQUIRE))
+        if (__atomic_load_n(&lanes[i]->lost, __ATOMIC_ACQUIRE)) {
+            look_again(lanes[i]);
             continue;
+        }
         watched[count] = lanes[i];
         ends[count++] = (struct pollfd){.fd = lanes[i]->socket, .events = POLLRDHUP};
     }
