@@ -4,6 +4,8 @@ import argparse
 import json
 from typing import TypedDict, cast
 
+from controlplane.base.screen import show
+from controlplane.base.tables import Part, columns
 from controlplane.machine import SPEC, emulate
 from controlplane.machine.catalogue import Gpu, Link, catalogue
 from controlplane.machine.emulated import Machine
@@ -83,22 +85,36 @@ def run(options: argparse.Namespace) -> int:
         found: DevicesJson = {"devices": [_gpu_json(gpu) for gpu in gpus], "links": links}
         print(json.dumps(found, indent=2))
         return 0
-    print(f"{'':10} {'name':26} {'cc':>4} {'SMs':>4} {'MHz':>5} {'GiB':>5} {'GB/s':>5} {'fp32 TFLOP/s':>13} link")
-    for gpu in gpus:
-        print(_gpu_line(gpu))
+    show(_table(gpus, numbered=machine is not None))
     if machine is not None and len(machine.devices) > 1:
         print()
         print("\n".join(_link_lines(machine)))
     return 0
 
 
-def _gpu_line(gpu: Gpu) -> str:
+def _table(gpus: list[Gpu], *, numbered: bool) -> list[Part]:
+    """numbered: they are those of a machine, whose links name them by number."""
+    head = ("SPEC", "name", "cc", "SMs", "MHz", "GiB", "GB/s", "fp32 TFLOP/s", "link")
+    rows = [head, *map(_cells, gpus)]
+    if numbered:
+        rows = [("GPU", *head), *((str(number), *_cells(gpu)) for number, gpu in enumerate(gpus))]
+    first = head.index("cc") + numbered
+    return columns(rows, right=(*range(int(numbered)), *range(first, first + 6)))
+
+
+def _cells(gpu: Gpu) -> tuple[str, ...]:
     f = gpu.fields
     tflops = f["sm_count"] * f["fp32_ops_per_sm_clk"] * f["clock_khz"] / 1e9
-    compute = f"{gpu.compute[0]}.{gpu.compute[1]}"
     return (
-        f"{gpu.key:10} {gpu.name:26} {compute:>4} {f['sm_count']:>4} {f['clock_khz'] // 1000:>5} "
-        f"{f['memory_bytes'] / 2**30:>5.1f} {f['memory_bytes_per_s'] // 10**9:>5} {tflops:>13.1f} {gpu.link}"
+        gpu.key,
+        gpu.name,
+        f"{gpu.compute[0]}.{gpu.compute[1]}",
+        str(f["sm_count"]),
+        str(f["clock_khz"] // 1000),
+        f"{f['memory_bytes'] / 2**30:.1f}",
+        str(f["memory_bytes_per_s"] // 10**9),
+        f"{tflops:.1f}",
+        gpu.link,
     )
 
 

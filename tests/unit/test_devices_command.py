@@ -15,6 +15,21 @@ def test_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in lines[1:]] == list(catalogue().gpus)
 
 
+def test_columns_begin_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """The longest names, too."""
+    assert main(["devices"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    gpus = catalogue().gpus.values()
+    assert {row.index(gpu.name) for row, gpu in zip(rows, gpus, strict=True)} == {head.index("name")}
+    assert {row.rindex(gpu.link) for row, gpu in zip(rows, gpus, strict=True)} == {head.rindex("link")}
+
+
+def test_gpus_of_a_machine_have_the_numbers_that_its_links_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "h100,l40s"]) == 0
+    head, first, second, *_ = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in (head, first, second)] == [["GPU", "SPEC"], ["0", "h100"], ["1", "l40s"]]
+
+
 def test_shows_a_machine_with_links(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["devices", "h100,l40s"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "0 - 1: pcie4, 26 GB/s, peer access"
