@@ -41,10 +41,10 @@ ABOUT = """\
 Runs an unmodified CUDA program on every GPU of the machine, one kernel launch at a time; where
 there is no GPU, it runs the program on emulated ones.
 
-  tessera demo                                     a first look, without a GPU
-  tessera run --emulate 2 -- python app.py         on two emulated GPUs
-  tessera run --policy rules.yaml -- python app.py launches go where rules say
-  tessera run --gpus all -- python app.py          launches are placed one by one (experimental)
+  tessera demo                                      a first look, without a GPU
+  tessera run --emulate 2 -- python app.py          on two emulated GPUs
+  tessera run --policy rules.yaml -- python app.py  launches go where rules say
+  tessera run --gpus all -- python app.py           launches are placed one by one (experimental)
 """
 MORE = "`tessera COMMAND --help` says more of one. What does not work, and why: `tessera doctor`."
 
