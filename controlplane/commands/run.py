@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 NAME = "tessera-run"
 PLACES = "--policy, --gpus or --emulate"
+PLACING = "--policy with a policy file, --gpus or --plan"
 HOME, ALL = "home", "all"  # what the program sees
 ORDERS = "stream", "data"  # of controlplane.policy.language.Order
 CONSENTS = "open", "all", "none"  # of ptxtools.machine.consent.Consent
@@ -268,11 +269,11 @@ def _run(options: argparse.Namespace) -> int:
 
         policy = policy_of(options, emulation, planned)
     if options.verify is not None and policy is None:
-        raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
+        raise ConfigError("--verify compares launches that run elsewhere", expected=PLACING)
     if options.show is not None and policy is None:
         raise ConfigError("--show is about the GPUs that the program runs on", expected="--gpus or --policy")
     if options.order is not None and policy is None:
-        raise ConfigError("--order is about launches that run elsewhere", expected="--policy with a policy file")
+        raise ConfigError("--order is about launches that run elsewhere", expected=PLACING)
     if options.pool and policy is None:
         raise ConfigError("--pool is about the memory of several GPUs", expected="--gpus all, or --policy with a file")
     for option, given in (("--reserve", options.reserve), ("--host", options.host)):

@@ -11,7 +11,7 @@ from ptxtools.errors import ConfigError
 
 def parse(spec: str) -> Machine:
     """The machine that an `--emulate` argument describes. Raises ConfigError."""
-    if spec.isascii() and spec.isdigit():
+    if spec.isascii() and spec.removeprefix("-").isdigit():
         if not 1 <= int(spec) <= MAX_DEVICES:
             raise ConfigError(f"--emulate {spec}: not a usable number of GPUs", expected=f"1 to {MAX_DEVICES}")
         return machine_of([catalogue.catalogue().gpus[DEFAULT_GPU]] * int(spec))

@@ -84,7 +84,9 @@ def test_a_gpu_may_become_slower(tmp_path: Path) -> None:
     assert (other.slow_from_ns, other.slow_permille) == (0, 0)
 
 
-@pytest.mark.parametrize("spec", ["0", "17", "h100,h1000", "", ",", "two", "none.yaml", "²", ",".join(["t4"] * 17)])
+@pytest.mark.parametrize(
+    "spec", ["0", "-1", "17", "h100,h1000", "", ",", "two", "none.yaml", "²", ",".join(["t4"] * 17)]
+)
 def test_unusable_arguments_are_refused(spec: str) -> None:
     with pytest.raises(ConfigError):
         parse(spec)

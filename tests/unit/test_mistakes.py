@@ -128,8 +128,11 @@ MISTAKES = {
     ),
     "no trace": Mistake(["trace", "show", "notes.txt"], "notes.txt: offset 0: this is no trace", "tessera-run --trace"),
     "verifying without rules": Mistake(
-        ["--emulate", "2", "--verify", "--", "true"], "compares launches that run elsewhere", "expected --policy"
+        ["--emulate", "2", "--verify", "--", "true"],
+        "compares launches that run elsewhere",
+        "expected --policy with a policy file, --gpus or --plan",
     ),
+    "fewer GPUs than none": Mistake(["--emulate", "-1", "--", "true"], "not a usable number", "expected 1 to 16"),
     "the home GPU is hidden": Mistake(
         ["--emulate", "2", "--policy", "p.yaml", "--", "true"],
         "CUDA_VISIBLE_DEVICES=1 hides the home GPU 0",
