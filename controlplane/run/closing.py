@@ -122,8 +122,8 @@ def _warn(text: str) -> None:
 def _analysis_lines(found: AnalysisReport) -> list[str]:
     pending = found.functions - found.known - found.unknown
     counts = (
-        f"of {found.functions} functions, what {found.known} read and write is known, "
-        f"of {found.unknown} it is not, {pending} were not analysed in time; {found.cached} were in the cache"
+        f"what functions read and write: of {found.functions}, {found.known} are known, {found.unknown} are not, "
+        f"{pending} were not analysed in time; {found.cached} were in the cache"
     )
     return [counts, *_unexpected(found.reasons), *(absent_packages() if found.unknown else [])]
 

@@ -35,7 +35,8 @@ def lines(launches: Launches, waited_ns: int | None = None) -> Iterator[str]:
     """All but the launches on each GPU."""
     reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
     because = f" ({reasons})" if reasons else ""
-    yield f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}"
+    if launches.kept_home or launches.schedule is None:
+        yield f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}"
     yield from (f"    {each}" for each in explained(launches.kept_reasons))
     if launches.graphs:
         yield f"  launches of graphs: {_by_gpu(launches.graphs)}"

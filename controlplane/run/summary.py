@@ -161,7 +161,8 @@ def to_text(
     parts = [*_machine(summary, with_kernels=with_kernels)] if summary is not None else []
     if launches is not None:
         parts += [""] if parts else []
-        parts += ["where the policy sent launches", *counted(launches, waited_ns)]
+        heading = "where the policy sent launches" if launches.schedule is None else "where launches were placed"
+        parts += [heading, *counted(launches, waited_ns)]
     return parts
 
 

@@ -43,12 +43,18 @@ def _verify(launches: Launches, every: int) -> Iterator[str]:
     if launches.kept_home:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
         yield f"{launches.kept_home} launches stayed home although a rule sent them elsewhere ({reasons})"
-    if not launches.not_verified:
+    if not (elsewhere or launches.graphs or launches.kept_home or launches.not_verified):
+        yield "the program launched nothing"
+    elif not launches.not_verified:
         yield (
             f"of {elsewhere} launches, none that runs elsewhere was the {every}th; --verify takes each one"
             if every > 1
-            else f"of {elsewhere} launches, none ran elsewhere; which do, the policy's rules say"
+            else f"of {elsewhere} launches, none ran elsewhere; which do, {_decides(launches)}"
         )
+
+
+def _decides(launches: Launches) -> str:
+    return "the policy's rules say" if launches.schedule is None else "the schedule decides (docs/schedule.md)"
 
 
 def _checks(checks: CheckReport, analysis: AnalysisReport | None) -> str:
