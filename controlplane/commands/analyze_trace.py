@@ -10,6 +10,8 @@ from controlplane.base.screen import show
 from controlplane.base.tables import amount
 from ptxtools.errors import ConfigError
 
+EVERY = "*"  # of --function, where it is not given
+
 
 def run_trace(options: argparse.Namespace) -> int:
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
@@ -29,9 +31,15 @@ def run_trace(options: argparse.Namespace) -> int:
     observations = Observations() if policy is not None and policy.use_observed else None
     analyst = Analyst(Cache(complain=_say), Pool())
     found = measure(loaded, analyst, options.function, options.launches, consent, _say, observations)
+    if not found.functions and options.function == EVERY:
+        raise ConfigError(
+            "no kernel was launched in it", expected="a trace of a program that launches kernels", file=options.trace
+        )
     if not found.functions:
         raise ConfigError(
-            f"no launch of a kernel that matches '{options.function}' is in it", expected="another pattern"
+            f"no launch of a kernel that matches '{options.function}' is in it",
+            expected="another pattern",
+            file=options.trace,
         )
     if options.svg is not None:
         try:

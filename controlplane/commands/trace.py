@@ -59,6 +59,8 @@ def _show(options: argparse.Namespace) -> int:
         return 0
     virtual = any(traced.process.own_gpu_clock for traced in loaded.processes)
     show(blocks([report_text.to_text(statistics, is_virtual=virtual), listing.to_text(rows) if rows else []]))
+    if not rows and options.kernel is not None and options.limit > 0:
+        print(f"tessera: no launch of a kernel that matches '{options.kernel}' is in it", file=sys.stderr)
     return 0
 
 

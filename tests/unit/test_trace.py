@@ -405,6 +405,23 @@ def test_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(capsys.readouterr().out)["launches"]) == 1
 
 
+def test_a_pattern_that_lists_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example(tmp_path / "t")
+    assert main(["trace", "show", str(tmp_path / "t"), "--kernel", "none"]) == 0
+    assert "no launch of a kernel that matches 'none' is in it" in capsys.readouterr().err
+    assert main(["trace", "show", str(tmp_path / "t"), "--kernel", "*axpy*"]) == 0
+    assert not capsys.readouterr().err
+    assert main(["trace", "show", str(tmp_path / "t"), "--kernel", "*axpy*", "--limit", "0"]) == 0
+    assert not capsys.readouterr().err
+
+
+def test_ranges_of_a_trace_without_launches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another pattern would not help."""
+    Writer(tmp_path / "t").finish()
+    assert main(["analyze", "--trace", str(tmp_path / "t")]) == 2
+    assert "t: no kernel was launched in it; expected a trace of a program that" in capsys.readouterr().err
+
+
 def test_a_reader_that_has_seen_enough(tmp_path: Path, fake_native: Path) -> None:
     example(tmp_path / "t")
     start = "import sys; from controlplane.commands.main import main; sys.exit(main())"
