@@ -16,6 +16,7 @@
 #include "schedule/decide.h"
 #include "lane/functions.h"
 #include "order/gate.h"
+#include "order/order.h"
 #include "launch/launch.h"
 #include "launch/predict.h"
 #include "memory/address_map.h"
@@ -211,7 +212,7 @@ static int prepare_locked(struct tsr_launch *launch)
         return NOTHING;
     if (!tsr_gate_close(BEFORE_NS))
         return TSR_CHECK_BUSY;
-    CUresult result = copy_locked(launch);
+    CUresult result = tsr_order_is_any_step() ? CUDA_ERROR_NOT_READY : copy_locked(launch);
     if (result == CUDA_SUCCESS)
         result = arm_locked(launch);
     if (result == CUDA_SUCCESS)

@@ -115,7 +115,7 @@ static bool mark_now(uint32_t queue)
     CUstream handle = found ? found->handle : NULL;
     bool can = found && !found->gone && !found->dead;
     pthread_mutex_unlock(&tsr_copies_lock);
-    if (can && !tsr_is_any_capture() && tsr_order_enter(handle, false, &hold) == CUDA_SUCCESS) {
+    if (can && !tsr_is_any_capture() && tsr_order_enter_between(handle, false, &hold) == CUDA_SUCCESS) {
         pthread_mutex_lock(&tsr_copies_lock);
         set = !tsr_tickets.queues.data[queue]->loose && tsr_marks_set_locked(handle, queue, tsr_copies_uses);
         pthread_mutex_unlock(&tsr_copies_lock);

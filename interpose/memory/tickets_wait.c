@@ -113,7 +113,7 @@ static CUresult record(const struct tsr_ticket_queue *queue, CUevent *event)
     if (result != CUDA_SUCCESS)
         return result;
     if (!queue->gone)
-        result = tsr_order_enter(of->handle, false, &hold);
+        result = tsr_order_enter_between(of->handle, false, &hold);
     if (result == CUDA_SUCCESS) {
         result = tsr_ticket_queue_record(of, event);
         if (!queue->gone)
@@ -158,7 +158,7 @@ static CUresult find_event(uint32_t place, const struct tsr_ticket_queue *queue,
 static CUresult wait_for(CUstream stream, bool per_thread, CUevent event)
 {
     struct tsr_order_hold hold;
-    CUresult result = tsr_order_enter(stream, per_thread, &hold);
+    CUresult result = tsr_order_enter_between(stream, per_thread, &hold);
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_real.cuStreamWaitEvent(tsr_stream_named(stream, per_thread), event, 0);
@@ -225,7 +225,7 @@ static CUresult await_value(CUstream stream, struct tsr_lane_client *lane, uint3
 {
     struct tsr_order_hold hold;
     uint32_t own_slot;
-    CUresult result = tsr_order_depart(stream, false, lane, &own_slot, &hold);
+    CUresult result = tsr_order_depart_between(stream, lane, &own_slot, &hold);
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_strands_are_apart(hold.stream) ? tsr_strands_await(hold.stream, tsr_lane_rank(lane), slot, value)

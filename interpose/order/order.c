@@ -2,6 +2,7 @@
 #include "order/order.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/os.h"
 #include "object/capture.h"
@@ -19,8 +20,25 @@
 #include "driver/stream_handle.h"
 
 #define FOR_EVER UINT64_MAX
+#define STEP_LOOK_NS 1000000000ull
+#define MOST_STEPS 64u
+
+/* How work is entered. */
+#define TRACKED 1u
+#define BETWEEN 2u /* also between the pieces of another thread's step */
+/* Of what is not BETWEEN: another thread is in a step; it is to be tried again after that. */
+#define IN_STEP ((CUresult)-1)
 
 static TSR_APART pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
+static TSR_APART uint32_t step_count; /* atomic; under way */
+static uint32_t steps_ended;          /* atomic; futex */
+/* Those under way. A stream's record may be forgotten meanwhile, and made again: they tell streams by what stays. */
+static struct {
+    uint64_t thread; /* this and all: atomic; 0: no step; UINT64_MAX: it is about to begin */
+    CUstream handle;
+    CUcontext context;
+    enum tsr_stream_kind kind;
+} steps[MOST_STEPS];
 bool tsr_order_strict;
 uint64_t tsr_order_exposed;
 
@@ -35,12 +53,17 @@ CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned oper
     return result;
 }
 
+static bool are_related(enum tsr_stream_kind kind, enum tsr_stream_kind other)
+{
+    return kind == TSR_STREAM_LEGACY ? other == TSR_STREAM_BLOCKING || other == TSR_STREAM_OWN
+                                     : kind != TSR_STREAM_FREE && other == TSR_STREAM_LEGACY;
+}
+
 static bool waits_for(const struct tsr_stream *stream, const struct tsr_stream *other)
 {
-    bool related_kind = stream->kind == TSR_STREAM_LEGACY
-                            ? tsr_stream_is(other, TSR_STREAM_BLOCKING) || tsr_stream_is(other, TSR_STREAM_OWN)
-                            : tsr_stream_is(other, TSR_STREAM_LEGACY);
-    return related_kind && __atomic_load_n(&other->context, __ATOMIC_RELAXED) == stream->context;
+    return __atomic_load_n(&other->live, __ATOMIC_ACQUIRE) &&
+           are_related(stream->kind, __atomic_load_n(&other->kind, __ATOMIC_RELAXED)) &&
+           __atomic_load_n(&other->context, __ATOMIC_RELAXED) == stream->context;
 }
 
 /* `related` is held exclusively. */
@@ -82,8 +105,35 @@ static void release(struct tsr_order_hold *hold)
     hold->stream = NULL;
 }
 
-/* Holds the stream, after joining the streams that it waits for. */
-static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stream)
+/* Whether another thread is in a step there, or in a related stream. The stream is held: steps begin before that, or after it is given back. */
+static bool must_wait_for_step(const struct tsr_stream *stream)
+{
+    bool must = false;
+    for (uint32_t i = 0; tsr_order_is_any_step() && i < MOST_STEPS && !must; i++) {
+        uint64_t thread = __atomic_load_n(&steps[i].thread, __ATOMIC_ACQUIRE);
+        if (!thread || thread == UINT64_MAX || thread == tsr_stream_thread() ||
+            __atomic_load_n(&steps[i].context, __ATOMIC_RELAXED) != stream->context)
+            continue;
+        enum tsr_stream_kind kind = __atomic_load_n(&steps[i].kind, __ATOMIC_RELAXED);
+        bool is_same = kind != TSR_STREAM_OWN && __atomic_load_n(&steps[i].handle, __ATOMIC_RELAXED) == stream->handle;
+        must = is_same || are_related(stream->kind, kind);
+    }
+    return must;
+}
+
+/* `ended`: how many had ended before it was seen that one goes on. Nothing is held. */
+static void await_step(uint32_t ended)
+{
+    tsr_os_futex_wait(&steps_ended, ended, STEP_LOOK_NS, false);
+}
+
+static uint32_t steps_ended_now(void)
+{
+    return __atomic_load_n(&steps_ended, __ATOMIC_ACQUIRE);
+}
+
+/* Holds the stream, after joining the streams that it waits for. Errors: also IN_STEP. */
+static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stream, unsigned how)
 {
     CUresult result = CUDA_SUCCESS;
     hold_stream(hold, stream);
@@ -95,18 +145,20 @@ static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stre
         result = join_related_locked(stream);
     }
     tsr_lock_take(&stream->lock);
+    if (result == CUDA_SUCCESS && !(how & BETWEEN) && must_wait_for_step(stream))
+        result = IN_STEP;
     if (result != CUDA_SUCCESS)
         release(hold);
     return result;
 }
 
 /* Before tracked work (strands.h) the stream's own strands are not joined. */
-static CUresult enter_held(struct tsr_order_hold *hold, struct tsr_stream *stream, bool tracked)
+static CUresult enter_held(struct tsr_order_hold *hold, struct tsr_stream *stream, unsigned how)
 {
-    CUresult result = hold_joined(hold, stream);
+    CUresult result = hold_joined(hold, stream, how);
     if (result != CUDA_SUCCESS)
         return result;
-    if (!tracked || !tsr_strands_are_apart(stream))
+    if (!(how & TRACKED) || !tsr_strands_are_apart(stream))
         result = tsr_strands_join(stream);
     else if (stream->lane)
         __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
@@ -115,7 +167,7 @@ static CUresult enter_held(struct tsr_order_hold *hold, struct tsr_stream *strea
     return result;
 }
 
-static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold, bool tracked)
+static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold, unsigned how)
 {
     *hold = (struct tsr_order_hold){0};
     if (!tsr_strands_any_away() && !__atomic_load_n(&tsr_order_strict, __ATOMIC_ACQUIRE)) {
@@ -124,17 +176,22 @@ static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *h
     }
     bool captured = tsr_is_capturing(tsr_stream_named(handle, per_thread)); /* then it is home, and must not be queried */
     struct tsr_stream *stream = captured ? NULL : tsr_stream_find(handle, per_thread);
-    return stream && !stream->elsewhere ? enter_held(hold, stream, tracked) : CUDA_SUCCESS;
+    return stream && !stream->elsewhere ? enter_held(hold, stream, how) : CUDA_SUCCESS;
 }
 
-static CUresult enter_gated(CUstream handle, bool per_thread, struct tsr_order_hold *hold, bool tracked)
+static CUresult enter_gated(CUstream handle, bool per_thread, struct tsr_order_hold *hold, unsigned how)
 {
-    bool gated = tsr_gate_enter();
-    CUresult result = enter(handle, per_thread, hold, tracked);
-    hold->gated = gated && result == CUDA_SUCCESS;
-    if (result != CUDA_SUCCESS)
-        tsr_gate_leave(gated);
-    return result;
+    for (;;) {
+        uint32_t ended = steps_ended_now();
+        bool gated = tsr_gate_enter();
+        CUresult result = enter(handle, per_thread, hold, how);
+        hold->gated = gated && result == CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS)
+            tsr_gate_leave(gated);
+        if (result != IN_STEP)
+            return result;
+        await_step(ended);
+    }
 }
 
 void tsr_order_expose(void)
@@ -146,12 +203,18 @@ void tsr_order_expose(void)
 CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
     tsr_order_expose();
-    return enter_gated(handle, per_thread, hold, false);
+    return enter_gated(handle, per_thread, hold, 0);
+}
+
+CUresult tsr_order_enter_between(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+{
+    tsr_order_expose();
+    return enter_gated(handle, per_thread, hold, BETWEEN);
 }
 
 CUresult tsr_order_enter_tracked(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
-    return enter_gated(handle, per_thread, hold, true);
+    return enter_gated(handle, per_thread, hold, TRACKED);
 }
 
 bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, struct tsr_order_hold *hold)
@@ -161,7 +224,7 @@ bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, s
     if (!tracked)
         tsr_order_expose();
     *hold = (struct tsr_order_hold){.gated = tsr_gate_enter()};
-    if (enter_held(hold, found->stream, tracked) == CUDA_SUCCESS) {
+    if (enter_held(hold, found->stream, tracked ? TRACKED : 0) == CUDA_SUCCESS) {
         if (tsr_stream_is_same(found) && !found->stream->elsewhere)
             return true;
         release(hold);
@@ -205,6 +268,59 @@ void tsr_order_leave(struct tsr_order_hold *hold)
     tsr_gate_leave(hold->gated);
 }
 
+bool tsr_order_is_any_step(void)
+{
+    return __builtin_expect(__atomic_load_n(&step_count, __ATOMIC_ACQUIRE) != 0, 0);
+}
+
+/* The stream is held. False: there are too many. */
+static bool begin_step_locked(const struct tsr_stream *stream)
+{
+    uint32_t place = 0;
+    uint64_t none = 0;
+    while (place < MOST_STEPS && !__atomic_compare_exchange_n(&steps[place].thread, &none, UINT64_MAX, false, __ATOMIC_ACQUIRE,
+                                                              __ATOMIC_RELAXED)) {
+        place++;
+        none = 0;
+    }
+    if (place == MOST_STEPS)
+        return false;
+    __atomic_store_n(&steps[place].handle, stream->handle, __ATOMIC_RELAXED);
+    __atomic_store_n(&steps[place].context, stream->context, __ATOMIC_RELAXED);
+    __atomic_store_n(&steps[place].kind, stream->kind, __ATOMIC_RELAXED);
+    __atomic_store_n(&steps[place].thread, tsr_stream_thread(), __ATOMIC_RELEASE);
+    __atomic_add_fetch(&step_count, 1, __ATOMIC_SEQ_CST);
+    return true;
+}
+
+bool tsr_order_step_begin(CUstream handle)
+{
+    for (;;) {
+        struct tsr_order_hold hold = {0};
+        uint32_t ended = steps_ended_now();
+        bool gated = tsr_gate_enter();
+        struct tsr_stream *stream = tsr_stream_find(handle, false);
+        CUresult result = stream && !stream->elsewhere ? hold_joined(&hold, stream, 0) : CUDA_ERROR_NOT_SUPPORTED;
+        bool begins = result == CUDA_SUCCESS && stream->live && begin_step_locked(stream);
+        if (result == CUDA_SUCCESS)
+            release(&hold);
+        tsr_gate_leave(gated);
+        if (result != IN_STEP)
+            return begins;
+        await_step(ended);
+    }
+}
+
+void tsr_order_step_end(void)
+{
+    for (uint32_t i = 0; i < MOST_STEPS; i++)
+        if (__atomic_load_n(&steps[i].thread, __ATOMIC_RELAXED) == tsr_stream_thread())
+            __atomic_store_n(&steps[i].thread, 0, __ATOMIC_RELEASE);
+    __atomic_sub_fetch(&step_count, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&steps_ended, 1, __ATOMIC_RELEASE);
+    tsr_os_futex_wake(&steps_ended, UINT32_MAX, false);
+}
+
 CUresult tsr_order_record(CUevent event, CUstream handle, bool per_thread, unsigned flags)
 {
     struct tsr_order_hold hold;
@@ -231,7 +347,7 @@ CUresult tsr_order_record(CUevent event, CUstream handle, bool per_thread, unsig
 CUresult tsr_order_join(CUstream handle, bool per_thread)
 {
     struct tsr_order_hold hold;
-    CUresult result = enter(handle, per_thread, &hold, false);
+    CUresult result = enter(handle, per_thread, &hold, BETWEEN);
     if (hold.stream)
         release(&hold);
     return result;
@@ -428,7 +544,7 @@ static bool hold_there(const struct tsr_stream_found *found, struct tsr_lane_cli
 {
     struct tsr_stream *stream = found->stream;
     tsr_lock_take(&stream->lock);
-    bool stays = tsr_stream_is_same(found) && stream->live && is_there(stream, lane) &&
+    bool stays = tsr_stream_is_same(found) && stream->live && !must_wait_for_step(stream) && is_there(stream, lane) &&
                  (stream->kind == TSR_STREAM_FREE || !away_related_to(stream));
     if (stays)
         hold->stream = stream;
@@ -452,12 +568,12 @@ static bool goes_on(const struct tsr_stream_found *found, struct tsr_lane_client
     return true;
 }
 
-static CUresult depart(CUstream handle, struct tsr_lane_client *lane, uint32_t *slot, struct tsr_order_hold *hold)
+static CUresult depart(CUstream handle, struct tsr_lane_client *lane, uint32_t *slot, struct tsr_order_hold *hold, unsigned how)
 {
     struct tsr_stream *stream = tsr_stream_find(handle, false);
     if (!stream || stream->elsewhere)
         return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult result = hold_joined(hold, stream);
+    CUresult result = hold_joined(hold, stream, how);
     if (result != CUDA_SUCCESS)
         return result;
     if (!is_there(stream, lane))
@@ -471,6 +587,22 @@ static CUresult depart(CUstream handle, struct tsr_lane_client *lane, uint32_t *
     return result;
 }
 
+static CUresult depart_gated(const struct tsr_stream_found *found, CUstream handle, struct tsr_lane_client *lane,
+                             uint32_t *slot, struct tsr_order_hold *hold, unsigned how)
+{
+    for (;;) {
+        uint32_t ended = steps_ended_now();
+        bool gated = tsr_gate_enter();
+        CUresult result = goes_on(found, lane, slot, hold) ? CUDA_SUCCESS : depart(handle, lane, slot, hold, how);
+        hold->gated = gated && result == CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS)
+            tsr_gate_leave(gated);
+        if (result != IN_STEP)
+            return result;
+        await_step(ended);
+    }
+}
+
 CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
                           struct tsr_order_hold *hold)
 {
@@ -479,15 +611,17 @@ CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_clie
     return tsr_order_depart_found(&found, tsr_stream_named(handle, per_thread), lane, slot, hold);
 }
 
+CUresult tsr_order_depart_between(CUstream handle, struct tsr_lane_client *lane, uint32_t *slot, struct tsr_order_hold *hold)
+{
+    struct tsr_stream_found found;
+    tsr_stream_place(handle, &found);
+    return depart_gated(&found, handle, lane, slot, hold, BETWEEN);
+}
+
 CUresult tsr_order_depart_found(const struct tsr_stream_found *found, CUstream handle, struct tsr_lane_client *lane,
                                 uint32_t *slot, struct tsr_order_hold *hold)
 {
-    bool gated = tsr_gate_enter();
-    CUresult result = goes_on(found, lane, slot, hold) ? CUDA_SUCCESS : depart(handle, lane, slot, hold);
-    hold->gated = gated && result == CUDA_SUCCESS;
-    if (result != CUDA_SUCCESS)
-        tsr_gate_leave(gated);
-    return result;
+    return depart_gated(found, handle, lane, slot, hold, 0);
 }
 
 bool tsr_order_is_there(const struct tsr_stream *stream, const struct tsr_lane_client *lane)
@@ -534,6 +668,8 @@ void tsr_order_start(bool by_data)
     pthread_rwlock_init(&related, NULL);
     tsr_strands_start(by_data);
     tsr_order_strict = false;
+    memset(steps, 0, sizeof steps);
+    step_count = 0;
     tsr_stream_reset();
     tsr_watch_reset();
     tsr_stream_thread_ends = end_own;

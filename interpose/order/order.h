@@ -10,6 +10,9 @@
  * other, all are held. A call that waits on the host cannot hold anything meanwhile. Such a call is loose: another thread's work may depart
  * during it, and so it leaves a note that makes later departures wait for home again.
  *
+ * A step makes several pieces of work of one thread one: in their stream, and in those that wait for it, no other thread's work comes between
+ * them. That waits on the host, before it has passed the gate, until the step is over.
+ *
  * No wait lasts for ever: a fence is only waited for once the record that writes it is on the lane, and records are
  * given to the driver in an order in which each WAIT comes after everything that it may depend on (tessera/lane.h).
  */
@@ -44,6 +47,16 @@ CUresult tsr_order_enter_tracked(CUstream stream, bool per_thread, struct tsr_or
 /* The same for a call that may wait on the host. */
 CUresult tsr_order_enter_loose(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
 void tsr_order_leave(struct tsr_order_hold *hold);
+/* The same as tsr_order_enter for what may come between the pieces of a step, because it only makes others wait: in code that holds locks which
+   the step may need. */
+CUresult tsr_order_enter_between(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
+
+/* Begins a step of the calling thread, which has none and holds nothing, in a stream at home (not NULL) all of whose work is recorded
+   (tsr_order_strict). It comes after the work of streams that the stream waits for. False: that is not possible. */
+bool tsr_order_step_begin(CUstream stream);
+void tsr_order_step_end(void);
+/* Whether any thread is in a step. None begins while the gate is closed. */
+bool tsr_order_is_any_step(void);
 
 /* The fast form of tsr_order_enter, or tsr_order_enter_tracked, for a stream whose record has been found before, all of whose work is recorded (tsr_order_strict).
    False: the other form has to be called; nothing is held. */
@@ -82,7 +95,10 @@ void tsr_order_context_ended(CUcontext context);
 CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
                           struct tsr_order_hold *hold);
 
-/* The same for a stream (never NULL) whose record has been found before. */
+/* The same for what may come between the pieces of a step. */
+CUresult tsr_order_depart_between(CUstream stream, struct tsr_lane_client *lane, uint32_t *slot, struct tsr_order_hold *hold);
+
+/* The same as tsr_order_depart for a stream (never NULL) whose record has been found before. */
 CUresult tsr_order_depart_found(const struct tsr_stream_found *found, CUstream stream, struct tsr_lane_client *lane,
                                 uint32_t *slot, struct tsr_order_hold *hold);
 

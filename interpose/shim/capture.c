@@ -88,10 +88,11 @@ CAPTURE(cuStreamEndCapture, false, nothing_first, nothing_before, ended, (CUstre
 CAPTURE(cuStreamEndCapture_ptsz, true, nothing_first, nothing_before, ended, (CUstream hStream, CUgraph *phGraph),
         (hStream, phGraph))
 
-static CUresult wait_in(CUstream stream, bool per_thread, CUevent event, unsigned flags)
+/* changes: of captures, which a step may have to wait for */
+static CUresult wait_in(CUstream stream, bool per_thread, CUevent event, unsigned flags, bool changes)
 {
     struct tsr_order_hold hold;
-    CUresult result = tsr_order_enter(stream, per_thread, &hold);
+    CUresult result = changes ? tsr_order_enter_between(stream, per_thread, &hold) : tsr_order_enter(stream, per_thread, &hold);
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_real.cuStreamWaitEvent(tsr_stream_named(stream, per_thread), event, flags);
@@ -104,11 +105,11 @@ static CUresult wait_for_event(CUstream stream, bool per_thread, CUevent event, 
 {
     bool may_join = tsr_is_any_capture() && !tsr_is_capturing(tsr_stream_named(stream, per_thread));
     if (!may_join)
-        return wait_in(stream, per_thread, event, flags);
+        return wait_in(stream, per_thread, event, flags, false);
     bool gated = tsr_gate_enter();
     tsr_captures_change_begin();
     tsr_copies_may_join_capture(stream, per_thread);
-    CUresult result = wait_in(stream, per_thread, event, flags);
+    CUresult result = wait_in(stream, per_thread, event, flags, true);
     tsr_captures_change_end();
     tsr_gate_leave(gated);
     return result;

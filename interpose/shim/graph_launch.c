@@ -16,6 +16,7 @@
 #include "object/capture.h"
 #include "object/session.h"
 #include "memory/memory.h"
+#include "memory/tickets.h"
 #include "order/order.h"
 #include "schedule/automatic.h"
 #include "schedule/decide.h"
@@ -341,10 +342,18 @@ static CUresult launch_each(struct tsr_launch *launch, struct tsr_instance *whol
     return result;
 }
 
+/* So that nothing that other threads give the stream comes between the parts. False: it might. */
+static bool begin_step(const struct tsr_launch *launch)
+{
+    tsr_copies_begin();
+    return tsr_tickets_have_begun() && tsr_order_step_begin(launch->stream);
+}
+
 /* One after the other in the stream. What is reported of the launch in the end is what became of the last one. */
 static CUresult launch_parts(struct tsr_launch *launch, struct tsr_instance *whole, const struct tsr_decision *decision)
 {
     CUresult result = launch_each(launch, whole, decision);
+    tsr_order_step_end();
     note_stream(launch, whole);
     launch->taken = true;
     return result;
@@ -449,7 +458,8 @@ static CUresult redirect_locked(struct tsr_launch *launch, struct tsr_instance *
     CUresult result = follow_last(launch, instance);
     if (result != CUDA_SUCCESS)
         return result;
-    if ((placed || decision.lane) && tsr_parts_find_locked(instance, launch->stream, &launch->place, placed))
+    bool has_parts = (placed || decision.lane) && tsr_parts_find_locked(instance, launch->stream, &launch->place, placed);
+    if (has_parts && begin_step(launch))
         return launch_parts(launch, instance, &decision);
     return redirect_decided(launch, instance, decision);
 }
