@@ -313,7 +313,7 @@ static struct entry *find_locked(const struct tsr_map *map, uint64_t at, const s
 }
 
 /*
- * Of a function that is captured outside of calls as well, a launch may be one that no call has spoken of. Where graphs' nodes were changed, it may be there without the others of
+ * Of a function of which there are nodes outside of calls as well, a launch may be one that no call has spoken of. Where graphs' nodes were changed, it may be there without the others of
  * its call, for all of which together a mark holds.
  */
 static struct entry *find_alike_locked(const struct tsr_captured_shape *shape, const struct key *key)

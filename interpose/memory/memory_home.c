@@ -4,6 +4,7 @@
  */
 #include "driver/engaged.h"
 #include "memory/home_only.h"
+#include "object/registry.h"
 #include "memory/memory.h"
 #include "order/order.h"
 #include "driver/real.h"
@@ -66,6 +67,8 @@ static CUresult note_node(CUresult result, const CUgraphNodeParams *params)
 {
     if (result == CUDA_SUCCESS && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         tsr_home_only_add(params->alloc.dptr, params->alloc.bytesize, TSR_REASON_MEMORY_GRAPH);
+    if (result == CUDA_SUCCESS && params->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        tsr_function_made_node(params->kernel.func, params->kernel.kern);
     return result;
 }
 

@@ -209,6 +209,15 @@ struct tsr_function_record *tsr_function_find(const void *handle)
     return handle ? tsr_map_find(&functions, key_of(handle)) : NULL;
 }
 
+void tsr_function_made_node(const void *handle, const void *kernel)
+{
+    struct tsr_function_record *function = tsr_function_find(handle);
+    if (!function)
+        function = tsr_function_find(kernel);
+    if (function)
+        __atomic_store_n(&function->captured_alone, true, __ATOMIC_RELAXED);
+}
+
 struct sought {
     uint32_t id;
     struct tsr_function_record *function;

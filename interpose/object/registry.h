@@ -86,7 +86,7 @@ struct tsr_function_record {
     /* Redirecting; lane/functions.c has the lock. */
     bool described;      /* atomic; its parameters are known, and these attributes: */
     bool is_collective;  /* of NCCL; valid with `described` */
-    bool captured_alone; /* atomic; a launch of it was captured outside of library calls (launch/captured_calls.h) */
+    bool captured_alone; /* atomic; a launch of it became a node outside of library calls (launch/captured_calls.h) */
     bool different;      /* atomic; a verified launch gave other bytes elsewhere than at home */
     uint64_t drawable;   /* atomic; launches from which check/check.c has drawn a sample */
     struct tsr_decide_cache decide;
@@ -133,6 +133,8 @@ void tsr_function_note(const void *handle, const void *owner, const char *name, 
 void tsr_function_alias(const void *handle, const void *of); /* another handle of the same function */
 /* NULL: a handle that the shim has not seen. */
 struct tsr_function_record *tsr_function_find(const void *handle);
+/* The program itself has made a launch of it a node of a graph. kernel: its other handle. Either may be NULL. */
+void tsr_function_made_node(const void *handle, const void *kernel);
 /* The function that executors know by the id. NULL: its module is gone. Looks at all functions. */
 struct tsr_function_record *tsr_function_with_id(uint32_t id);
 /* A visit for each handle, with what it leads to, a struct tsr_function_record; none comes or goes meanwhile. */

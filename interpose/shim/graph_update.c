@@ -3,6 +3,7 @@
 #include "driver/real.h"
 #include "graph/instance.h"
 #include "launch/captured_calls.h"
+#include "object/registry.h"
 
 #include <string.h>
 
@@ -135,6 +136,35 @@ TSR_REDIRECTED(cuGraphDestroy)(CUgraph graph)
     }
 #undef cuGraphKernelNodeSetParams
 LOOSE(cuGraphDestroyNode, (CUgraphNode node), (node))
-LOOSE(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params), (node, params))
-LOOSE(cuGraphKernelNodeSetParams, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params), (node, params))
-LOOSE(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params), (node, params))
+
+TSR_REDIRECTED(cuGraphNodeSetParams)(CUgraphNode node, CUgraphNodeParams *params)
+{
+    tsr_captured_nodes_change();
+    CUresult result = tsr_real.cuGraphNodeSetParams(node, params);
+    if (result == CUDA_SUCCESS && params->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        tsr_function_made_node(params->kernel.func, params->kernel.kern);
+    return result;
+}
+
+/* A kernel node that the program makes is in no library call, even if one has launched the same. cuGraphAddNode: memory/memory_home.c. */
+#define KERNEL(symbol, first, parameters, arguments, kernel)                                                                   \
+    TSR_REDIRECTED(symbol) parameters                                                                                          \
+    {                                                                                                                          \
+        first;                                                                                                                 \
+        CUresult result = tsr_real.symbol arguments;                                                                           \
+        if (result == CUDA_SUCCESS)                                                                                            \
+            tsr_function_made_node(params->func, kernel);                                                                      \
+        return result;                                                                                                         \
+    }
+#define CHANGED tsr_captured_nodes_change()
+#define NEW (void)0
+KERNEL(cuGraphKernelNodeSetParams, CHANGED, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params), (node, params), NULL)
+KERNEL(cuGraphKernelNodeSetParams_v2, CHANGED, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params), (node, params),
+       params->kern)
+#undef cuGraphAddKernelNode
+KERNEL(cuGraphAddKernelNode, NEW,
+       (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies, size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
+       (node, graph, dependencies, count, params), NULL)
+KERNEL(cuGraphAddKernelNode_v2, NEW,
+       (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies, size_t count, const CUDA_KERNEL_NODE_PARAMS *params),
+       (node, graph, dependencies, count, params), params->kern)

@@ -1,7 +1,8 @@
 """A program that captures calls of a cuBLAS whose second launch is the same in each.
 
-Arguments: the directory of the stand-ins, how many calls, how often the graph is launched, and "itself", or "child" if
-a copy of it is. Each call has weights of its own. Prints the sum of what the calls gave.
+Arguments: the directory of the stand-ins, how many calls, how often the graph is launched, and "itself", "child" if a
+copy of it is, or "hand" if one is whose nodes the program makes from what the captured ones launch: by then the pointer
+that they follow leads elsewhere. Each call has weights of its own. Prints the sum of what the kernels gave.
 """
 
 from __future__ import annotations
@@ -61,6 +62,18 @@ class Program:
         beta = ctypes.addressof(self.one)
         self.marks.call("cublasSgemm_v2", self.handle, 0, 0, SIDE, SIDE, SIDE, 1, a, SIDE, b, SIDE, beta, c, SIDE)
 
+    def by_hand(self, captured: Any) -> Any:
+        """The same launches, which give their results elsewhere."""
+        self.output = self.allocate()
+        call(driver.cuMemcpyHtoD(self.gpu.work, numpy.array([self.output], dtype=numpy.uint64), 8))
+        _, count = call(driver.cuGraphGetNodes(captured))
+        nodes, _ = call(driver.cuGraphGetNodes(captured, count))
+        graph, earlier = call(driver.cuGraphCreate(0)), None
+        for node in nodes:
+            made = call(driver.cuGraphKernelNodeGetParams(node))
+            earlier = [call(driver.cuGraphAddKernelNode(graph, earlier, len(earlier or ()), made))]
+        return graph
+
     def capture(self) -> Any:
         call(driver.cuStreamBeginCapture(self.gpu.stream, THREAD_LOCAL))
         for each in self.weights:
@@ -75,6 +88,8 @@ def main() -> None:
         parent = call(driver.cuGraphCreate(0))
         call(driver.cuGraphAddChildGraphNode(parent, None, 0, graph))
         graph = parent
+    elif sys.argv[4] == "hand":
+        graph = program.by_hand(graph)
     instance = call(driver.cuGraphInstantiate(graph, 0))
     for _ in range(int(sys.argv[3])):
         call(driver.cuGraphLaunch(instance, program.gpu.stream))

@@ -130,6 +130,19 @@ def test_calls_say_what_graphs_touch_that_they_were_captured_into(native_build: 
     assert "ranges" not in launches["kept_home_by_reason"]
 
 
+def test_what_a_call_said_is_not_said_of_nodes_made_by_hand(native_build: Path, tmp_path: Path) -> None:
+    """They launch the same, and follow the same pointer, but it leads elsewhere by then. Their graph stays home."""
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(GRAPHS)
+    build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
+    words = ["1", "4", "hand"]
+    away = run(native_build, tmp_path, "reduced.py", words, "--policy", str(policy), "--json", str(report))
+    assert away == run(native_build, tmp_path, "reduced.py", words, "--policy", str(write_home(tmp_path)))
+    launches = json.loads(report.read_text())
+    assert launches["graph_launches"]["0"] == 4
+    assert launches["kept_home_by_reason"]["ranges"] == 2
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(("calls", "how"), [(600, "itself"), (300, "child")])
 def test_layers_share_a_launch_in_a_graph(native_build: Path, tmp_path: Path, calls: int, how: str) -> None:
