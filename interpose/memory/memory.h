@@ -50,6 +50,8 @@ void tsr_memory_context_gone(CUcontext context);
 /* Ends a context, or a device's primary one, by the driver's function given; what it owned goes, if it is gone. */
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext));
 CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice));
+/* The device's primary context; NULL: it is not active. */
+CUcontext tsr_memory_primary_context(CUdevice device);
 
 /* From now on another device of the application may access ordinary memory of the home GPU. */
 CUresult tsr_memory_open_to(CUdevice device);

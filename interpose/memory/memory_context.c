@@ -52,13 +52,19 @@ static int is_active(CUdevice device)
     return active;
 }
 
-CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
+CUcontext tsr_memory_primary_context(CUdevice device)
 {
     CUcontext context = NULL;
-    if (!tsr_session())
-        return end(device);
     if (is_active(device) && tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
         tsr_real.cuDevicePrimaryCtxRelease_v2(device);
+    return context;
+}
+
+CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
+{
+    if (!tsr_session())
+        return end(device);
+    CUcontext context = tsr_memory_primary_context(device);
     bool was_known = tsr_memory_context_end_begin(context);
     CUresult result = end(device);
     bool ended = result == CUDA_SUCCESS && context && !is_active(device);

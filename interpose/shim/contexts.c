@@ -28,18 +28,6 @@ static CUcontext context_of(CUcontext context)
     return context;
 }
 
-/* The device's primary context, if it is active. */
-static CUcontext context_of_device(CUdevice device)
-{
-    unsigned flags;
-    int active = 0;
-    CUcontext context = NULL;
-    if (tsr_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active &&
-        tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
-        tsr_real.cuDevicePrimaryCtxRelease_v2(device);
-    return context;
-}
-
 static bool has_ended(CUcontext context)
 {
     (void)context;
@@ -65,7 +53,7 @@ static void forget_if_inactive(CUdevice device)
         bool recording = tsr_has_role(TSR_DEFINING);                                                                                   \
         tsr_wait_settle();                                                                                                     \
         tsr_captured_nodes_forget();                                                                                           \
-        CUcontext ending = _Generic(name, CUcontext: context_of, CUdevice: context_of_device)(name);                            \
+        CUcontext ending = _Generic(name, CUcontext: context_of, CUdevice: tsr_memory_primary_context)(name);                            \
         CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \
