@@ -248,6 +248,13 @@ static void touch(struct tsr_stream *stream)
     __atomic_store_n(&stream->touched, true, __ATOMIC_RELEASE);
 }
 
+void tsr_order_touch_all(void)
+{
+    for (struct tsr_stream *at = tsr_strands_any_away() ? tsr_stream_first() : NULL; at; at = at->next)
+        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE))
+            touch(at);
+}
+
 static void leave_note(const struct tsr_order_hold *hold)
 {
     struct tsr_stream *stream = tsr_stream_seen(hold->handle, hold->per_thread);

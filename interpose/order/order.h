@@ -80,7 +80,9 @@ CUresult tsr_order_record(CUevent event, CUstream stream, bool per_thread, unsig
 /* Before a call at home waits for the stream's work, or queries it. Errors as above. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);
-/* The same with a bound (monotonic time) on waiting on the host. Errors: also NOT_READY: the work was not complete by then. */
+/* All streams at home may have been made to wait for something: later departures wait for home again. */
+void tsr_order_touch_all(void);
+/* The same as tsr_order_join_all with a bound (monotonic time) on waiting on the host. Errors: also NOT_READY: the work was not complete by then. */
 CUresult tsr_order_join_all_until(uint64_t deadline_ns);
 
 /* Before the stream, or contexts, are destroyed: joins, and forgets their records. */

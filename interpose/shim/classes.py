@@ -320,6 +320,7 @@ BEFOREHAND = {
 _GOT, _GAVE = "tsr_call_got_memory({}, {});", "tsr_call_gave_memory({});"
 AFTERWARDS = {
     "cuStreamDestroy": "tsr_stream_gone(hStream);",
+    "cuCtxWaitEvent": "tsr_order_touch_all();",
     "cuGreenCtxDestroy": "tsr_handles_changed();",
     "cuFuncSetCacheConfig": "outcome = tsr_function_set_cache(hfunc, config);",
     "cuKernelSetCacheConfig": "outcome = tsr_function_set_cache(kernel, config);",
