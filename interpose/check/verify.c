@@ -201,7 +201,8 @@ static bool prepare_locked(struct tsr_verify_launch *launch)
     if (points_outside_locked(launch) || !tsr_gate_close(QUIET_NS))
         return false;
     /* Querying all work of a context would invalidate captures in it. */
-    bool ready = !tsr_is_any_capture() && !tsr_order_is_any_step() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS && copy_locked(launch);
+    bool ready =
+        !tsr_is_any_capture() && !tsr_order_is_any_step() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS && copy_locked(launch);
     if (!ready)
         tsr_gate_open();
     return ready;

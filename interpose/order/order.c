@@ -285,8 +285,8 @@ static bool begin_step_locked(const struct tsr_stream *stream)
 {
     uint32_t place = 0;
     uint64_t none = 0;
-    while (place < MOST_STEPS && !__atomic_compare_exchange_n(&steps[place].thread, &none, UINT64_MAX, false, __ATOMIC_ACQUIRE,
-                                                              __ATOMIC_RELAXED)) {
+    while (place < MOST_STEPS &&
+           !__atomic_compare_exchange_n(&steps[place].thread, &none, UINT64_MAX, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         place++;
         none = 0;
     }

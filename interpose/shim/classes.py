@@ -28,8 +28,8 @@ WAITS_FOR_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRe
 
 # Called before the process has a driver, and by the loader of runtimes; their failure says nothing.
 ONLY_FORWARDED = re.compile(r"cuGetError|cuDriverGetVersion|cuGetExportTable")
-# Neither enqueue work nor show how much of deferred launches (deferred.h) is done, which are given to GPUs before an event
-# is recorded behind them; and what may be deferred.
+# Neither enqueue work nor show how much of deferred launches (deferred.h) is done, which are given to GPUs before an
+# event is recorded behind them; and what may be deferred.
 AT_ONCE = re.compile(
     r"cuMemsetD(8|16|32)Async$|cuMemcpyDtoDAsync_v2$|cuLaunch(|Grid|GridAsync|Kernel|KernelEx|CooperativeKernel)(_ptsz)?$|cuGraphLaunch(_ptsz)?$"
     r"|cu(Ctx|Device|Func|Kernel|Library|Module)Get|cuCtx(Push|Pop|Set)Current|cuDevicePrimaryCtxGetState|cuOccupancy"
@@ -43,7 +43,8 @@ AFTER_OWN = re.compile(
     r"|GraphCreate|GraphAdd|GraphInstantiate)"
 )
 # Names a stream, but other threads' deferred work has to have been given to GPUs before in any case: it may be on the
-# memory that is gone for the driver from then on, or be a launch of the graph, of which the driver wants one call at a time.
+# memory that is gone for the driver from then on, or be a launch of the graph, of which the driver wants one call at a
+# time.
 AFTER_ALL = re.compile(r"cuMemFreeAsync|cuGraphUpload")
 # Says or changes something about a stream without enqueuing anything.
 NOT_ENQUEUED = re.compile(

@@ -163,8 +163,10 @@ KERNEL(cuGraphKernelNodeSetParams_v2, CHANGED, (CUgraphNode node, const CUDA_KER
        params->kern)
 #undef cuGraphAddKernelNode
 KERNEL(cuGraphAddKernelNode, NEW,
-       (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies, size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
+       (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+        const CUDA_KERNEL_NODE_PARAMS_v1 *params),
        (node, graph, dependencies, count, params), NULL)
 KERNEL(cuGraphAddKernelNode_v2, NEW,
-       (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies, size_t count, const CUDA_KERNEL_NODE_PARAMS *params),
+       (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+        const CUDA_KERNEL_NODE_PARAMS *params),
        (node, graph, dependencies, count, params), params->kern)
