@@ -1,8 +1,8 @@
 """A launch of a graph is one step of its stream: `step_guest.py ROUNDS kernel|copy|legacy|graph`.
 
-A graph raises a flag, records events, each between two kernels, and lowers the flag. One thread launches it again
-and again; meanwhile another one gives the same stream work that looks at the flag, or the legacy stream, for which it waits:
-kernels, copies, another graph. Prints how often the flag was up: never.
+A graph raises a flag, records events, each between two kernels, and lowers the flag. One thread launches it again and
+again. Meanwhile another one gives the same stream work that looks at the flag, or the legacy stream, for which it
+waits: kernels, copies, another graph. Prints how often the flag was up: never.
 """
 
 import ctypes

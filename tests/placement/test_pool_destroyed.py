@@ -52,3 +52,20 @@ def test_ordinary_memory_is_freed_in_a_stream_while_a_kernel_uses_it(
     streams: tuple[str, ...], away: bool, native_build: Path, tmp_path: Path
 ) -> None:
     is_right(native_build / "native", tmp_path, ORDINARY, streams, away)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("what", ["threads", "contexts"])
+@pytest.mark.parametrize("options", [("--emulate", "2"), ("--emulate", "2", "--gpus", "all")], ids=["alone", "placed"])
+def test_what_was_freed_in_streams_that_ended_serves_others(
+    options: tuple[str, ...], what: str, native_build: Path
+) -> None:
+    done = subprocess.run(
+        [str(TESSERA_RUN), *options, "--", sys.executable, str(Path(__file__).with_name("ended_guest.py")), what],
+        env=with_native(native_build / "native"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "1.0\n"), done.stderr
