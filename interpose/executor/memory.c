@@ -18,7 +18,8 @@
 #define PAGE (2u << 20)
 #define SPARE_PART 64u /* of a GPU, but not more than */
 #define MOST_SPARE_BYTES (256u << 20)
-#define IDLE_NS 100000000ull /* longer than streams take to end, once their last fence has been written */
+#define IDLE_NS 100000000ull
+#define ENDS_NS 1000000ull /* streams take to end, once their last fence has been written */
 #define IDLE_POLL_NS 20000ull
 
 struct physical {
@@ -40,7 +41,8 @@ struct tsr_memory {
     struct tsr_map mappings;     /* struct mapping by address */
     struct tsr_map host;         /* bytes by address */
     struct tsr_map freed_host;   /* the same; nothing uses it any more, but it is still registered */
-    struct tsr_bounds *bounds;   /* of the application's allocations; NULL: all that is mapped may be accessed */
+    bool has_freed_host;
+    struct tsr_bounds *bounds; /* of the application's allocations; NULL: all that is mapped may be accessed */
 };
 
 static CUresult reserve(struct tsr_memory *memory, uint64_t address, uint64_t bytes)
@@ -89,10 +91,10 @@ static bool is_idle(const struct tsr_memory *memory)
 }
 
 /* False: some work is held up, or takes long. */
-static bool becomes_idle(const struct tsr_memory *memory)
+static bool becomes_idle(const struct tsr_memory *memory, uint64_t within_ns)
 {
     static const uint32_t never;
-    uint64_t deadline = tsr_os_monotonic_ns() + IDLE_NS;
+    uint64_t deadline = tsr_os_monotonic_ns() + within_ns;
     bool idle;
     while (!(idle = is_idle(memory)) && tsr_os_monotonic_ns() < deadline)
         tsr_os_futex_wait(&never, 0, IDLE_POLL_NS, false);
@@ -203,7 +205,8 @@ static CUresult move(struct tsr_memory *memory, const struct tsr_message *messag
     struct physical other;
     if (descriptor < 0 || !mapping || mapping->moving || mapping->bytes != message->bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!becomes_idle(memory)) /* the shim moves memory in a quiet moment, and nothing is lost if it stays where it is */
+    if (!becomes_idle(memory,
+                      IDLE_NS)) /* the shim moves memory in a quiet moment, and nothing is lost if it stays where it is */
         return CUDA_ERROR_NOT_READY;
     CUresult result = take(message, descriptor, &other);
     if (result != CUDA_SUCCESS)
@@ -252,6 +255,7 @@ static void drop_freed_host(struct tsr_memory *memory)
 {
     tsr_map_each(&memory->freed_host, drop_host, NULL);
     tsr_map_clear(&memory->freed_host);
+    memory->has_freed_host = false;
 }
 
 struct range {
@@ -271,7 +275,7 @@ static bool is_free(struct tsr_memory *memory, const struct tsr_message *message
 {
     struct range range = {.address = message->address, .bytes = message->bytes};
     tsr_map_each(&memory->freed_host, compare, &range);
-    if (range.any && (range.overlaps ? becomes_idle(memory) : is_idle(memory))) {
+    if (range.any && (range.overlaps ? becomes_idle(memory, IDLE_NS) : is_idle(memory))) {
         drop_freed_host(memory);
         return true;
     }
@@ -311,7 +315,8 @@ static CUresult remove_host(struct tsr_memory *memory, uint64_t address)
         return CUDA_ERROR_INVALID_VALUE;
     if (!tsr_map_set(&memory->freed_host, address, (void *)(uintptr_t)bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (is_idle(memory))
+    memory->has_freed_host = true;
+    if (becomes_idle(memory, ENDS_NS))
         drop_freed_host(memory);
     return CUDA_SUCCESS;
 }
@@ -352,6 +357,8 @@ static CUresult set_bounds(struct tsr_memory *memory, const struct tsr_message *
 
 CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
+    if (memory->has_freed_host && is_idle(memory))
+        drop_freed_host(memory);
     switch (message->kind) {
     case TSR_MESSAGE_MAP:
         return map(memory, message, descriptor);

@@ -49,14 +49,19 @@ void tsr_lane_fail(struct tsr_lane_client *client, CUresult error, const char *h
     open_fences(client->lane);
 }
 
+static bool has_nothing(const struct tsr_lane_client *client)
+{
+    return !__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client);
+}
+
 static void decide(struct tsr_lane_client *client, const char *how)
 {
     for (unsigned i = 0; i < DEPARTING_POLLS && __atomic_load_n(&client->departing, __ATOMIC_SEQ_CST); i++)
         poll(NULL, 0, 1);
     if (tsr_lane_state(client) != CUDA_SUCCESS)
         open_fences(client->lane); /* the application has its error */
-    else if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client) &&
-             tsr_failover_close(client))
+    else if (has_nothing(client) && tsr_failover_close(client) &&
+             has_nothing(client)) /* a stream may have come before it was closed */
         tsr_warn("executor %u %s; none of its work is lost, and what was to run there runs at home", client->number, how);
     else if (tsr_failover_start(client))
         tsr_warn("executor %u %s; none of its work is lost%s", client->number, how,

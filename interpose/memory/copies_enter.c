@@ -111,6 +111,7 @@ static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_cop
         if (result == CUDA_SUCCESS)
             result = tsr_copies_ask(use, waits);
     }
+    tsr_spill_asked();
     return result == CUDA_SUCCESS && waits->missing ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 

@@ -2,6 +2,7 @@
 #include "memory/freed.h"
 
 #include "base/vec.h"
+#include "lane/streams.h"
 #include "driver/real.h"
 #include "memory/pool.h"
 #include "order/order.h"
@@ -82,11 +83,17 @@ static void forget_event(struct waiting *of)
     of->event = NULL;
 }
 
+static bool is_at_home(CUstream stream)
+{
+    const struct tsr_stream *seen = tsr_stream_seen(stream, true);
+    return !seen || !__atomic_load_n(&seen->away, __ATOMIC_ACQUIRE);
+}
+
 /* The calling thread's own stream, with its work so far. Without an event its memory is free for all only when all work has been waited for. */
 static void mark_thread(struct waiting *of)
 {
     tsr_captures_hold();
-    bool marked = !tsr_is_capturing(CU_STREAM_PER_THREAD) && tsr_order_join(CU_STREAM_PER_THREAD, true) == CUDA_SUCCESS &&
+    bool marked = !tsr_is_capturing(CU_STREAM_PER_THREAD) && is_at_home(CU_STREAM_PER_THREAD) &&
                   (of->event || tsr_real.cuEventCreate(&of->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
                   tsr_real.cuEventRecord(of->event, CU_STREAM_PER_THREAD) == CUDA_SUCCESS;
     tsr_captures_release();

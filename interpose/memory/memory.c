@@ -41,10 +41,16 @@ static void give_now_locked(struct tsr_allocation *allocation)
         tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
 }
 
-static void give_doomed_locked(void)
+/* What was freed of the context, whose work is complete. */
+static void give_doomed_locked(CUcontext context)
 {
-    while (doomed.count)
-        give_now_locked(tsr_vec_pop(&doomed));
+    for (size_t i = doomed.count; i-- > 0;) {
+        struct tsr_allocation *allocation = doomed.data[i];
+        if (allocation->context != context)
+            continue;
+        tsr_vec_remove_swap(&doomed, i);
+        give_now_locked(allocation);
+    }
 }
 
 static bool is_context_complete(CUcontext context)
@@ -61,17 +67,19 @@ static bool is_context_complete(CUcontext context)
 static void reclaim_doomed_locked(void)
 {
     bool complete = doomed.count && !tsr_is_any_capture() && tsr_order_join_all() == CUDA_SUCCESS;
-    for (size_t i = 0; i < doomed.count && complete; i++)
-        complete = is_context_complete(doomed.data[i]->context);
-    if (complete)
-        give_doomed_locked();
+    while (doomed.count && complete) {
+        CUcontext context = doomed.data[doomed.count - 1]->context;
+        if ((complete = is_context_complete(context)))
+            give_doomed_locked(context);
+    }
 }
 
 void tsr_memory_reclaim_locked(void)
 {
     reclaim_doomed_locked();
     tsr_pool_reclaim_locked();
-    tsr_heap_trim(&small, 0);
+    if (!tsr_is_any_capture()) /* during which nobody can wait for pulls of what is free */
+        tsr_heap_trim(&small, 0);
 }
 
 void tsr_memory_reclaim(void)
@@ -213,7 +221,10 @@ static void give_later_locked(struct tsr_allocation *allocation)
 static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *found)
 {
     bool capturing = tsr_is_any_capture();
-    CUresult result = capturing ? tsr_memory_refused() : tsr_memory_wait(found->context);
+    CUresult result = capturing ? CUDA_SUCCESS : tsr_memory_wait(found->context);
+    capturing |= result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* one has just begun */
+    if (capturing)
+        result = tsr_memory_refused();
     if (result != CUDA_SUCCESS)
         return result;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
@@ -223,7 +234,7 @@ static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *fou
     if (same && capturing) {
         give_later_locked(allocation);
     } else if (same) {
-        give_doomed_locked();
+        give_doomed_locked(found->context);
         give_now_locked(allocation);
     }
     tsr_memory_unlock();
@@ -379,7 +390,7 @@ void tsr_memory_context_gone(CUcontext context)
     tsr_memory_lock();
     tsr_memory_context_ended_locked(context);
     tsr_freed_context_gone_locked(context);
-    give_doomed_locked();
+    give_doomed_locked(context);
     tsr_allocation_each(give_if_owned, context);
     tsr_heap_trim(&small, 0);
     tsr_host_context_gone_locked(context);

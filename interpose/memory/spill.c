@@ -28,6 +28,7 @@ static struct tsr_recurrence order; /* copies' lock */
 static uint64_t times;              /* copies' lock; counts what is remembered in tsr_spilled.looked */
 static uint32_t due;                /* atomic; it may be possible to fetch something ahead */
 static __thread uint64_t began;     /* tsr_copies_uses when the present use began */
+static __thread bool asks;          /* it still asks for copies */
 
 static struct tsr_policy_host *told(void)
 {
@@ -39,11 +40,17 @@ void tsr_spill_begins(void)
     pthread_mutex_lock(&tsr_copies_lock);
     began = tsr_copies_uses + 1;
     pthread_mutex_unlock(&tsr_copies_lock);
+    asks = true;
+}
+
+void tsr_spill_asked(void)
+{
+    asks = false;
 }
 
 bool tsr_spill_is_since(uint64_t use)
 {
-    return began && use >= began;
+    return asks && use >= began;
 }
 
 static bool is_at_home(const struct tsr_copies *copies)

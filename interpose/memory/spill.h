@@ -17,7 +17,9 @@
 
 /* A use begins: what it asks for from now on stays until it has all. */
 void tsr_spill_begins(void);
-/* Whether it has begun before that use (tsr_copies_uses): so what was refused then is not asked for again. */
+/* It asks for no more. */
+void tsr_spill_asked(void);
+/* Whether it still asks, and began before that use (tsr_copies_uses): what was refused then is not asked for again. */
 bool tsr_spill_is_since(uint64_t use);
 /* Memory lock. Gives home a copy of the extent. False: there is no room; it is used through the link. */
 bool tsr_spill_take(struct tsr_extent *extent);

@@ -17,6 +17,7 @@
 #include "record/recorder.h"
 #include "record/timing.h"
 #include "record/writer.h"
+#include "schedule/automatic.h"
 #include "driver/stream_handle.h"
 
 /* Kept in the map as its value, so that nobody can hold what another thread forgets. */
@@ -179,6 +180,8 @@ static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUre
         result = real(exec, stream);
     if (result == CUDA_SUCCESS && !launched.taken)
         tsr_graph_launched(&launched);
+    else if (!launched.taken)
+        tsr_automatic_ends(stream, true);
     if (pair)
         tsr_timing_mark(pair, stream, result == CUDA_SUCCESS);
     if (!launched.taken)
