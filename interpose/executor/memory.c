@@ -18,7 +18,8 @@
 #define PAGE (2u << 20)
 #define SPARE_PART 64u /* of a GPU, but not more than */
 #define MOST_SPARE_BYTES (256u << 20)
-#define IDLE_NS 100000000ull
+#define IDLE_NS 1000000000ull      /* for memory that moves, on a busy machine */
+#define FREED_NS 100000000ull
 #define ENDS_NS 1000000ull /* streams take to end, once their last fence has been written */
 #define IDLE_POLL_NS 20000ull
 
@@ -205,8 +206,8 @@ static CUresult move(struct tsr_memory *memory, const struct tsr_message *messag
     struct physical other;
     if (descriptor < 0 || !mapping || mapping->moving || mapping->bytes != message->bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!becomes_idle(memory,
-                      IDLE_NS)) /* the shim moves memory in a quiet moment, and nothing is lost if it stays where it is */
+    /* The shim moves memory in a quiet moment, and nothing is lost if it stays where it is. */
+    if (!becomes_idle(memory, IDLE_NS))
         return CUDA_ERROR_NOT_READY;
     CUresult result = take(message, descriptor, &other);
     if (result != CUDA_SUCCESS)
@@ -275,7 +276,7 @@ static bool is_free(struct tsr_memory *memory, const struct tsr_message *message
 {
     struct range range = {.address = message->address, .bytes = message->bytes};
     tsr_map_each(&memory->freed_host, compare, &range);
-    if (range.any && (range.overlaps ? becomes_idle(memory, IDLE_NS) : is_idle(memory))) {
+    if (range.any && (range.overlaps ? becomes_idle(memory, FREED_NS) : is_idle(memory))) {
         drop_freed_host(memory);
         return true;
     }
