@@ -83,17 +83,23 @@ static void forget_event(struct waiting *of)
     of->event = NULL;
 }
 
-static bool is_at_home(CUstream stream)
+static bool is_at_home(CUstream stream, bool per_thread)
 {
-    const struct tsr_stream *seen = tsr_stream_seen(stream, true);
+    const struct tsr_stream *seen = tsr_stream_seen(stream, per_thread);
     return !seen || !__atomic_load_n(&seen->away, __ATOMIC_ACQUIRE);
+}
+
+/* Of the thread's own stream and the legacy one, for which it waits: so that an event behind it is behind all that its frees are behind. */
+static bool is_all_at_home(void)
+{
+    return is_at_home(CU_STREAM_PER_THREAD, true) && is_at_home(CU_STREAM_LEGACY, false);
 }
 
 /* The calling thread's own stream, with its work so far. Without an event its memory is free for all only when all work has been waited for. */
 static void mark_thread(struct waiting *of)
 {
     tsr_captures_hold();
-    bool marked = !tsr_is_capturing(CU_STREAM_PER_THREAD) && is_at_home(CU_STREAM_PER_THREAD) &&
+    bool marked = !tsr_is_any_capture() && is_all_at_home() &&
                   (of->event || tsr_real.cuEventCreate(&of->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
                   tsr_real.cuEventRecord(of->event, CU_STREAM_PER_THREAD) == CUDA_SUCCESS;
     tsr_captures_release();
