@@ -19,7 +19,7 @@
 #define SPARE_PART 64u /* of a GPU, but not more than */
 #define MOST_SPARE_BYTES (256u << 20)
 #define IDLE_NS 1000000000ull      /* for memory that moves, on a busy machine */
-#define FREED_NS 100000000ull
+#define FREED_NS 100000000ull /* for freed host memory where other memory is to be */
 #define ENDS_NS 1000000ull /* streams take to end, once their last fence has been written */
 #define IDLE_POLL_NS 20000ull
 

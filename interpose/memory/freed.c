@@ -34,11 +34,17 @@ uint64_t tsr_freed_set(CUstream stream, CUcontext context)
     return THREAD_SET | ((uint64_t)(uintptr_t)context ^ this_thread << 32);
 }
 
+static void forget_event(struct waiting *of)
+{
+    if (of->event)
+        tsr_real.cuEventDestroy_v2(of->event);
+    of->event = NULL;
+}
+
 static void release_set_locked(size_t index)
 {
     tsr_pool_release_set_locked(waiting.data[index].set);
-    if (waiting.data[index].event)
-        tsr_real.cuEventDestroy_v2(waiting.data[index].event);
+    forget_event(&waiting.data[index]);
     tsr_vec_remove_swap(&waiting, index);
 }
 
@@ -74,13 +80,6 @@ static bool is_complete(const struct waiting *of)
     tsr_captures_release();
     tsr_real.cuCtxPopCurrent_v2(&popped);
     return complete;
-}
-
-static void forget_event(struct waiting *of)
-{
-    if (of->event)
-        tsr_real.cuEventDestroy_v2(of->event);
-    of->event = NULL;
 }
 
 static bool is_at_home(CUstream stream, bool per_thread)

@@ -53,24 +53,14 @@ static void give_doomed_locked(CUcontext context)
     }
 }
 
-static bool is_context_complete(CUcontext context)
-{
-    CUcontext popped;
-    if (tsr_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
-        return false;
-    CUresult result = tsr_real.cuCtxSynchronize();
-    tsr_real.cuCtxPopCurrent_v2(&popped);
-    return result == CUDA_SUCCESS;
-}
-
 /* What is freed while somebody captures, once nobody does. */
 static void reclaim_doomed_locked(void)
 {
-    bool complete = doomed.count && !tsr_is_any_capture() && tsr_order_join_all() == CUDA_SUCCESS;
-    while (doomed.count && complete) {
+    while (doomed.count && !tsr_is_any_capture()) {
         CUcontext context = doomed.data[doomed.count - 1]->context;
-        if ((complete = is_context_complete(context)))
-            give_doomed_locked(context);
+        if (tsr_memory_wait(context) != CUDA_SUCCESS)
+            return;
+        give_doomed_locked(context);
     }
 }
 

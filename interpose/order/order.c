@@ -179,19 +179,28 @@ static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *h
     return stream && !stream->elsewhere ? enter_held(hold, stream, how) : CUDA_SUCCESS;
 }
 
+/* Ends a try, which keeps the gate if it succeeded. True: a step was in the way, and is over or is to be looked at again. */
+static bool comes_again(struct tsr_order_hold *hold, bool gated, CUresult result, uint32_t ended)
+{
+    hold->gated = gated && result == CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        tsr_gate_leave(gated);
+    if (result == IN_STEP)
+        await_step(ended);
+    return result == IN_STEP;
+}
+
 static CUresult enter_gated(CUstream handle, bool per_thread, struct tsr_order_hold *hold, unsigned how)
 {
-    for (;;) {
-        uint32_t ended = steps_ended_now();
-        bool gated = tsr_gate_enter();
-        CUresult result = enter(handle, per_thread, hold, how);
-        hold->gated = gated && result == CUDA_SUCCESS;
-        if (result != CUDA_SUCCESS)
-            tsr_gate_leave(gated);
-        if (result != IN_STEP)
-            return result;
-        await_step(ended);
-    }
+    uint32_t ended;
+    bool gated;
+    CUresult result;
+    do {
+        ended = steps_ended_now();
+        gated = tsr_gate_enter();
+        result = enter(handle, per_thread, hold, how);
+    } while (comes_again(hold, gated, result, ended));
+    return result;
 }
 
 void tsr_order_expose(void)
@@ -597,17 +606,15 @@ static CUresult depart(CUstream handle, struct tsr_lane_client *lane, uint32_t *
 static CUresult depart_gated(const struct tsr_stream_found *found, CUstream handle, struct tsr_lane_client *lane,
                              uint32_t *slot, struct tsr_order_hold *hold, unsigned how)
 {
-    for (;;) {
-        uint32_t ended = steps_ended_now();
-        bool gated = tsr_gate_enter();
-        CUresult result = goes_on(found, lane, slot, hold) ? CUDA_SUCCESS : depart(handle, lane, slot, hold, how);
-        hold->gated = gated && result == CUDA_SUCCESS;
-        if (result != CUDA_SUCCESS)
-            tsr_gate_leave(gated);
-        if (result != IN_STEP)
-            return result;
-        await_step(ended);
-    }
+    uint32_t ended;
+    bool gated;
+    CUresult result;
+    do {
+        ended = steps_ended_now();
+        gated = tsr_gate_enter();
+        result = goes_on(found, lane, slot, hold) ? CUDA_SUCCESS : depart(handle, lane, slot, hold, how);
+    } while (comes_again(hold, gated, result, ended));
+    return result;
 }
 
 CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,

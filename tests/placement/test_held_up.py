@@ -22,6 +22,7 @@ def test_what_is_held_up_holds_up_nothing_else(way: str, held: str, native_build
     assert ran.by_device["1"] > 0
 
 
+@pytest.mark.alone
 def test_a_lane_goes_on_while_a_module_is_unloaded(native_build: Path, tmp_path: Path) -> None:
     """The driver waits for a kernel, and that for a later launch."""
     native, program = native_build / "native", (Path(__file__).with_name("held_unload_guest.py"),)
