@@ -163,7 +163,7 @@ static struct tsr_stream *make_explicit(CUstream handle)
 static struct tsr_stream *find_default(enum tsr_stream_kind kind, CUcontext context)
 {
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
-        if (tsr_stream_is(at, kind) && __atomic_load_n(&at->context, __ATOMIC_RELAXED) == context &&
+        if (tsr_stream_is(at, kind) && tsr_stream_is_of(at, context) &&
             (kind != TSR_STREAM_OWN || is_of_thread(at, tsr_stream_thread())))
             return at;
     return NULL;
@@ -285,7 +285,7 @@ void tsr_stream_forget_of(CUcontext context)
 {
     pthread_mutex_lock(&lock);
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
-        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || __atomic_load_n(&at->context, __ATOMIC_RELAXED) != context)
+        if (!tsr_stream_is_of(at, context))
             continue;
         tsr_lock_take(&at->lock);
         if (at->live && at->context == context && !at->away)

@@ -104,6 +104,10 @@ static inline bool tsr_stream_is(const struct tsr_stream *stream, enum tsr_strea
 {
     return __atomic_load_n(&stream->live, __ATOMIC_ACQUIRE) && __atomic_load_n(&stream->kind, __ATOMIC_RELAXED) == kind;
 }
+static inline bool tsr_stream_is_of(const struct tsr_stream *stream, CUcontext context)
+{
+    return __atomic_load_n(&stream->live, __ATOMIC_ACQUIRE) && __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context;
+}
 /* The stream is destroyed; its slot is reused when its work is complete. Its work has been joined. */
 void tsr_stream_forget(struct tsr_stream *stream);
 /* Forgets streams that no rule has given a GPU, or only those of threads that have ended: those that are home, have no pending join, and are not held. */

@@ -125,7 +125,8 @@ void tsr_evaluators_expect(const void *handle)
 static void list(uint64_t handle, void *function, void *argument)
 {
     struct all_known *all = argument;
-    struct known known = {.link = ((const struct tsr_function_record *)function)->template};
+    const struct tsr_template_link *link = &((const struct tsr_function_record *)function)->template;
+    struct known known = {.link = {.code = link->code, .function = link->function}};
     (void)handle;
     known.template = tsr_function_template(function, home, &known.bytes);
     if (known.template && !tsr_map_find(&made, (uintptr_t)known.template))

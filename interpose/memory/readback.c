@@ -284,15 +284,15 @@ static bool is_idle(struct tsr_stream *stream)
 static bool relatives_are_done(CUstream stream)
 {
     const struct tsr_stream *own = tsr_stream_seen(stream, false);
-    if (own && own->kind == TSR_STREAM_FREE)
+    if (own && tsr_stream_is(own, TSR_STREAM_FREE))
         return true;
     if (!own)
         return false;
+    CUcontext context = __atomic_load_n(&own->context, __ATOMIC_RELAXED);
     tsr_captures_hold();
     bool done = !tsr_is_any_capture();
     for (struct tsr_stream *at = tsr_stream_first(); at && done; at = at->next)
-        done = at == own || at->context != own->context || !__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) ||
-               tsr_stream_is(at, TSR_STREAM_FREE) || is_idle(at);
+        done = at == own || !tsr_stream_is_of(at, context) || tsr_stream_is(at, TSR_STREAM_FREE) || is_idle(at);
     tsr_captures_release();
     return done;
 }
