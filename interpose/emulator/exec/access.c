@@ -36,7 +36,7 @@ const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const str
     if (holds(entry, address, bytes))
         return entry;
     const struct tsr_range *range = tsr_grid_find_range(worker->grid, worker->snapshot, address);
-    if (range == NULL || !((write ? range->writable : range->readable) >> worker->grid->desc.device & 1))
+    if (range == NULL || !(tsr_range_devices(range, write) >> worker->grid->desc.device & 1))
         return NULL;
     struct tsr_bounds_part part = tsr_bounds_part(range, address);
     uint8_t *lines = write ? range->write_lines : range->read_lines;
@@ -323,7 +323,7 @@ const unsigned char *tsr_warp_peek(struct tsr_warp *w, unsigned lane, uint64_t a
     }
     const struct tsr_grid *grid = tsr_warp_grid(w);
     const struct tsr_range *range = tsr_grid_find_range(grid, w->worker->snapshot, address);
-    if (range == NULL || !(range->readable >> grid->desc.device & 1))
+    if (range == NULL || !(tsr_range_devices(range, false) >> grid->desc.device & 1))
         return NULL;
     struct tsr_bounds_part part = tsr_bounds_part(range, address);
     if (part.bytes == 0)

@@ -30,7 +30,7 @@ enum tsr_range_kind {
 struct tsr_range {
     uint64_t base, bytes;        /* bytes: as granted, rounded up to 512 for device memory */
     uint32_t location;           /* device number or TSR_LOCATION_HOST */
-    uint16_t readable, writable; /* bit d: kernels of device d may */
+    uint16_t readable, writable; /* atomic; bit d: kernels of device d may */
     enum tsr_range_kind kind;
     uint32_t id; /* buffer id (CU_POINTER_ATTRIBUTE_BUFFER_ID is id), never reused */
     uint64_t requested_bytes;
@@ -49,6 +49,11 @@ struct tsr_space;
 
 const struct tsr_snapshot *tsr_space_get(struct tsr_space *space); /* takes a reference; never NULL */
 void tsr_space_put(struct tsr_space *space, const struct tsr_snapshot *snapshot);
+/* The devices whose kernels may read, or write, it now. */
+static inline uint16_t tsr_range_devices(const struct tsr_range *range, bool write)
+{
+    return __atomic_load_n(write ? &range->writable : &range->readable, __ATOMIC_RELAXED);
+}
 /* The range that holds the address, or NULL. */
 const struct tsr_range *tsr_snapshot_find(const struct tsr_snapshot *snapshot, uint64_t address);
 

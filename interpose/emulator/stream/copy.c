@@ -74,7 +74,7 @@ static enum coverage cover(const struct tsr_snapshot *snapshot, uint64_t base, u
         const struct tsr_range *range = tsr_snapshot_find(snapshot, at);
         if (!range)
             return at == base ? UNKNOWN : FORBIDDEN;
-        if (!((write ? range->writable : range->readable) & (range->kind == TSR_RANGE_VMM ? devices : ANYBODY)))
+        if (!(tsr_range_devices(range, write) & (range->kind == TSR_RANGE_VMM ? devices : ANYBODY)))
             return FORBIDDEN;
         if (at == base)
             *location = range->location;

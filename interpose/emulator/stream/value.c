@@ -26,7 +26,7 @@ static CUresult check_place(uint64_t address, bool wide, bool write)
     struct tsr_space *space = tsr_space_instance();
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
     const struct tsr_range *range = tsr_snapshot_find(snapshot, address);
-    bool allowed = range && address + bytes <= range->base + range->bytes && (write ? range->writable : range->readable);
+    bool allowed = range && address + bytes <= range->base + range->bytes && tsr_range_devices(range, write);
     tsr_space_put(space, snapshot);
     return allowed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
