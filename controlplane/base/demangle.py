@@ -1,12 +1,14 @@
 """Kernel names for people: what the C++ library of this machine makes of a mangled name, and short forms."""
 
 import ctypes
+import re
 from fnmatch import fnmatchcase
 from functools import cache
 
 from ptxtools.errors import InternalError
 
 DEMANGLE = "__cxa_demangle"
+_TAGS = re.compile(r"\[abi:[^\]]*\]")  # Numba puts a version and a hash of the compiler's flags there
 
 
 @cache
@@ -78,7 +80,7 @@ def short(name: str, width: int) -> str:
     """At most width characters by which people know the kernel: no return type, no parameters, no middle."""
     text = demangle(name)
     if text != name:
-        text = plain(text).replace("(anonymous namespace)::", "")
+        text = _TAGS.sub("", plain(text)).replace("(anonymous namespace)::", "")
     if len(text) <= width:
         return text
     head = (width - 1) * 2 // 3

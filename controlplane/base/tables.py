@@ -52,6 +52,11 @@ def duration(ns: float | None) -> str:
     return f"{ns:.0f} ns"
 
 
+def many(count: int, one: str, more: str | None = None) -> str:
+    """A count with its noun; more: the plural, where it is not the singular with an s."""
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
 def amount(count: int) -> str:
     """Bytes with their unit."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

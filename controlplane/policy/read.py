@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -176,7 +176,7 @@ def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:
         raise entries["move_after"].error("only memory that follows its use moves", "place: follow")
     if place.text() == "copies":
         return COPIES, MOVE_AFTER
-    return _place(place, gpus, "copies, follow, home", "for memory"), MOVE_AFTER
+    return _place(place, gpus, ("copies", "follow", "home"), "for memory"), MOVE_AFTER
 
 
 def _is_pool(entries: Mapping[str, Value]) -> bool:
@@ -349,10 +349,8 @@ def _regex(value: Value) -> str:
 def _library_call(value: Value) -> str:
     glob = _glob(value)
     if not any(glob_matches(glob, call) for call in library_calls()):
-        nearest = difflib.get_close_matches(glob, library_calls(), 1)
-        hint = f", did you mean {nearest[0]!r}?" if nearest else ""
         expected = "a glob over the entry points that can be told apart, such as cublasGemmEx or cudnn*"
-        raise value.error(f"no library call is {glob!r}{hint}", expected)
+        raise value.error(f"no library call is {glob!r}{_meant(glob, library_calls())}", expected)
     return glob
 
 
@@ -418,14 +416,19 @@ def _share(value: Value) -> Share:
 
 
 def _device(value: Value, gpus: tuple[int, ...]) -> int:
-    return GIVEN[value.text()] if value.text() in GIVEN else _place(value, gpus, ", ".join(("home", *GIVEN)), "to run")
+    return GIVEN[value.text()] if value.text() in GIVEN else _place(value, gpus, ("home", *GIVEN), "to run")
 
 
-def _place(value: Value, gpus: tuple[int, ...], others: str, use: str) -> int:
-    if value.text() == "home":
-        return gpus[0]
+def _place(value: Value, gpus: tuple[int, ...], others: tuple[str, ...], use: str) -> int:
     text = value.text()
+    if text == "home":
+        return gpus[0]
     if not (text.isascii() and text.isdigit()) or int(text) not in gpus:
-        expected = f"{others}, or a GPU of this policy: {', '.join(map(str, gpus))}"
-        raise value.error(f"{value.text()!r} is not a place {use}", expected)
-    return int(value.text())
+        expected = f"{', '.join(others)}, or a GPU of this policy: {', '.join(map(str, gpus))}"
+        raise value.error(f"{text!r} is not a place {use}{_meant(text, others)}", expected)
+    return int(text)
+
+
+def _meant(text: str, known: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(text, known, 1)
+    return f", did you mean {nearest[0]!r}?" if nearest else ""

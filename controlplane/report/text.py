@@ -1,7 +1,7 @@
 """The statistics of a run (statistics.py) as the text that tessera-run prints."""
 
 from controlplane.base.demangle import short
-from controlplane.base.tables import LINE, Part, Warned, amount, blocks, columns, duration
+from controlplane.base.tables import LINE, Part, Warned, amount, blocks, columns, duration, many
 from controlplane.report.statistics import CallReport, KernelReport, Report
 
 LARGEST_KERNELS = 20
@@ -28,11 +28,12 @@ def to_text(report: Report, *, is_virtual: bool = False) -> list[Part]:
 def _launches(report: Report) -> list[Part]:
     launches, memory, graphs = report.launches, report.memory, report.graphs
     by_device = ", ".join(f"{count} on GPU {device}" for device, count in launches.by_device.items())
-    lines: list[Part] = [f"{launches.total} launches" + (f": {by_device}" if len(launches.by_device) > 1 else "")]
+    where = f": {by_device}" if len(launches.by_device) > 1 else ""
+    lines: list[Part] = [f"{many(launches.total, 'launch', 'launches')}{where}"]
     if launches.captured or graphs.launches:
         lines.append(
-            f"  {launches.captured} more recorded into graphs; {graphs.launches} launches of graphs with "
-            f"{graphs.kernels} kernels in them"
+            f"  {launches.captured} more recorded into graphs; {many(graphs.launches, 'launch', 'launches')} of graphs "
+            f"with {many(graphs.kernels, 'kernel')} in them"
         )
     if launches.kept_home:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_home_by_reason.items())
@@ -45,7 +46,7 @@ def _launches(report: Report) -> list[Part]:
         lines.append(f"  from call to start on the GPU (TKLQT) {duration(launches.tklqt_ns)}, {mean} per launch")
     if memory.allocations:
         lines.append(
-            f"  device memory: {memory.allocations} allocations of {amount(memory.allocated_bytes)}, at most "
+            f"  device memory: {many(memory.allocations, 'allocation')} of {amount(memory.allocated_bytes)}, at most "
             f"{amount(memory.peak_bytes)} at a time"
         )
     if report.overhead_ns_per_launch is not None:
@@ -53,8 +54,8 @@ def _launches(report: Report) -> list[Part]:
     if report.records.lost or report.records.times_lost:
         lines.append(
             Warned(
-                f"  lost: {report.records.lost} records (launches are still counted, not by kernel), "
-                f"{report.records.times_lost} times on the GPU"
+                f"  lost: {many(report.records.lost, 'record')} (launches are still counted, not by kernel), "
+                f"{many(report.records.times_lost, 'time')} on the GPU"
             )
         )
     return lines

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from controlplane.base.screen import show
+from controlplane.base.tables import many
 from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
 from ptxtools.errors import ConfigError
@@ -142,5 +143,5 @@ def _unexpected(reasons: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _trace_line(trace: TraceReport) -> str:
-    each = f", {trace.bytes / trace.launches:.1f} bytes per launch" if trace.launches else ""
-    return f"wrote {trace.file}: {trace.launches} launches, {trace.bytes} bytes{each}"
+    each = f", {trace.bytes / trace.launches:.1f} bytes per launch" if trace.launches > 1 else ""
+    return f"wrote {trace.file}: {many(trace.launches, 'launch', 'launches')}, {trace.bytes} bytes{each}"

@@ -69,7 +69,7 @@ def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
         ("version: 1\ndevices: {executors: [99]}\n", 2, "'99' is not usable here"),
         (SMALLEST.replace("device: 1", "device: 2"), 5, "'2' is not a place to run"),
         (SMALLEST.replace("device: 1", "device: away"), 5, "'away' is not a place to run"),
-        (SMALLEST.replace("device: 1", "device: by_streams"), 5, "'by_streams' is not a place to run"),
+        (SMALLEST.replace("device: 1", "device: by_streams"), 5, "a place to run, did you mean 'by_stream'?"),
         (SMALLEST.replace("device: 1", "device: {by_stream: [0, 1]}"), 5, "this is not a single value"),
         (SMALLEST + "memory: {place: by_stream}\n", 7, "'by_stream' is not a place for memory"),
         (SMALLEST.replace("function:", "kernel:"), 4, "unknown key 'kernel'"),

@@ -224,6 +224,7 @@ def test_names_for_people() -> None:
     assert demangle("_Z4axpyifPKfPf") == "axpy(int, float, float const*, float*)"
     assert short("_Z4axpyifPKfPf", 80) == "axpy"
     assert short("_ZN2at6native7vec_addIfEEvPT_", 80) == "at::native::vec_add<float>"
+    assert short("_ZN4main4axpyB2v1Ef", 80) == "main::axpy"
     assert short("plain", 80) == "plain"
     assert short("_Zbroken", 80) == "_Zbroken"
     assert short("a" * 100, 9) == "aaaaa…aaa"
