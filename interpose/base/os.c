@@ -143,6 +143,12 @@ void *tsr_os_map_over(void *address, uint64_t bytes, int protection, int descrip
     return map(address, bytes, protection, MAP_FIXED, descriptor, offset);
 }
 
+void *tsr_os_map_again(void *address, uint64_t bytes)
+{
+    void *again = mremap(address, 0, bytes, MREMAP_MAYMOVE);
+    return again == MAP_FAILED ? NULL : again;
+}
+
 bool tsr_os_unmap_to_reserved(void *address, uint64_t bytes)
 {
     return map(address, bytes, PROT_NONE, MAP_FIXED, -1, 0) != NULL;

@@ -42,6 +42,8 @@ void *tsr_os_reserve(void *address, uint64_t bytes);
 void *tsr_os_map(void *address, uint64_t bytes, int protection, int descriptor, uint64_t offset);
 /* The same over a range that the caller has reserved or mapped itself: it is replaced at once, without a gap. */
 void *tsr_os_map_over(void *address, uint64_t bytes, int protection, int descriptor, uint64_t offset);
+/* Maps memory that is mapped shared a second time, anywhere. NULL on failure. */
+void *tsr_os_map_again(void *address, uint64_t bytes);
 /* Back to reserved, without memory. */
 bool tsr_os_unmap_to_reserved(void *address, uint64_t bytes);
 bool tsr_os_unmap(void *address, uint64_t bytes);

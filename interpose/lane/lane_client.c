@@ -17,7 +17,6 @@
 #include "base/os.h"
 #include "base/socket.h"
 #include "lane/lane_object.h"
-#include "driver/real.h"
 #include "lane/failover.h"
 #include "lane/watch.h"
 
@@ -223,27 +222,4 @@ CUresult tsr_lane_await(const struct tsr_lane_client *lane, uint32_t stream, uin
         else
             tsr_os_futex_wait(&lane->lane->never, 0, PAUSE_NS, true);
     return tsr_lane_state(lane);
-}
-
-void tsr_lane_unregister(struct tsr_lane_client *lane)
-{
-    if (__atomic_exchange_n(&lane->registered, 0, __ATOMIC_ACQ_REL))
-        tsr_real.cuMemHostUnregister(lane->lane);
-}
-
-CUresult tsr_lane_register(struct tsr_lane_client *lane)
-{
-    if (__atomic_load_n(&lane->registered, __ATOMIC_ACQUIRE))
-        return CUDA_SUCCESS;
-    CUstreamCaptureMode mode =
-        CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in progress forbids registering, unless it is relaxed */
-    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
-    CUresult result = tsr_real.cuMemHostRegister_v2(lane->lane, TSR_LANE_FRONT_BYTES,
-                                                    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
-        __atomic_store_n(&lane->registered, 1, __ATOMIC_RELEASE);
-        return CUDA_SUCCESS;
-    }
-    return result;
 }

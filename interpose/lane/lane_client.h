@@ -38,7 +38,7 @@ extern const void *tsr_lanes_quiet_for __attribute__((visibility("hidden")));
 /* Before the caller holds anything: waits while the stream in that slot of the lane has more records than it may. */
 void tsr_lane_await_stream(struct tsr_lane_client *lane, const uint32_t *slot);
 
-/* Device addresses (valid at home and in the executor) of a stream's two fences. */
+/* Addresses of a stream's two fences: device addresses in the executor; at home fences.h makes them so. */
 CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);
 CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *lane);
 
@@ -47,11 +47,6 @@ uint64_t tsr_lane_home_value(uint32_t stream, const struct tsr_lane_client *lane
 /* What the away fence holds now, and waiting for it on the host until it holds the value. Errors: the executor's. */
 uint64_t tsr_lane_away_value(uint32_t stream, const struct tsr_lane_client *lane);
 CUresult tsr_lane_await(const struct tsr_lane_client *lane, uint32_t stream, uint64_t value);
-
-/* Registers the lane's memory with the home GPU; once, with a current context. */
-CUresult tsr_lane_register(struct tsr_lane_client *lane);
-/* Contexts are about to be destroyed, which may end the registration. */
-void tsr_lane_unregister(struct tsr_lane_client *lane);
 
 /* Where the executor writes how long launches took. */
 struct tsr_lane_time *tsr_lane_times(const struct tsr_lane_client *lane);

@@ -1,4 +1,4 @@
-/* The struct of a lane, for the files that implement it: lane_client.c, lane_post.c and watch.c. */
+/* The struct of a lane, for the files that implement it. */
 #ifndef TSR_LANE_LANE_OBJECT_H
 #define TSR_LANE_LANE_OBJECT_H
 
@@ -25,7 +25,6 @@ struct tsr_lane_client {
     TSR_APART pthread_mutex_t ask_lock;
     int socket;          /* ask_lock */
     int memory;          /* until it has been sent to the other executors; -1: none */
-    int registered;      /* atomic */
     uint32_t asking;     /* atomic; 1 while an answer is awaited */
     uint32_t decided;    /* atomic; 1: whether work was lost with the executor has been decided */
     uint32_t standing;   /* atomic; 1 while a thread carries out its records at home */

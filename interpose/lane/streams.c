@@ -267,14 +267,13 @@ void tsr_stream_forget(struct tsr_stream *stream)
     pthread_mutex_unlock(&lock);
 }
 
-void tsr_stream_forget_settled(bool orphans_only)
+void tsr_stream_forget_orphans(void)
 {
     pthread_mutex_lock(&lock);
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
-        bool keeps = orphans_only ? !tsr_stream_is(at, TSR_STREAM_OWN) : __atomic_load_n(&at->assigned.place, __ATOMIC_RELAXED);
-        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || keeps || !tsr_lock_try(&at->lock))
+        if (!tsr_stream_is(at, TSR_STREAM_OWN) || !tsr_lock_try(&at->lock))
             continue;
-        if (at->live && !at->away && (at->orphan || !orphans_only))
+        if (at->live && !at->away && at->orphan)
             forget_locked(at);
         tsr_lock_give(&at->lock);
     }

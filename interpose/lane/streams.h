@@ -110,8 +110,8 @@ static inline bool tsr_stream_is_of(const struct tsr_stream *stream, CUcontext c
 }
 /* The stream is destroyed; its slot is reused when its work is complete. Its work has been joined. */
 void tsr_stream_forget(struct tsr_stream *stream);
-/* Forgets streams that no rule has given a GPU, or only those of threads that have ended: those that are home, have no pending join, and are not held. */
-void tsr_stream_forget_settled(bool orphans_only);
+/* Forgets streams of threads that have ended: those that are home, have no pending join, and are not held. */
+void tsr_stream_forget_orphans(void);
 /* The driver has destroyed the context: forgets its streams that are home and have no pending join. */
 void tsr_stream_forget_of(CUcontext context);
 /* A forked child begins with none. */

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "driver/current.h"
 #include "driver/real.h"
+#include "lane/fences.h"
 #include "lane/lane_client.h"
 #include "lane/streams.h"
 #include "memory/home.h"
@@ -327,7 +328,7 @@ static CUresult await_lane(struct tsr_staging *area, const struct tsr_staging_us
         return post_wait(use->lane, area->slot.slot, source, stream->slot, value);
     CUdeviceptr fence = tsr_lane_away_fence(stream->slot, tsr_session()->lanes[source - 1]);
     CUstreamBatchMemOpParams wait = tsr_order_wait_operation(fence, value);
-    return tsr_real.cuStreamBatchMemOp_v2(area->slot.handle, 1, &wait, 0);
+    return tsr_fences_operate(stream->context, area->slot.handle, 1, &wait);
 }
 
 static CUresult await_strand(struct tsr_staging *area, const struct tsr_staging_use *use, struct beside *beside,
@@ -419,13 +420,9 @@ static CUresult arrive(struct tsr_staging *area, const struct tsr_staging_use *u
         return result == CUDA_SUCCESS ? post_wait(use->lane, use->stream->slot, TSR_LANE_OWN, slot, value) : result;
     }
     CUstreamBatchMemOpParams writes[TSR_LANES];
-    CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++) {
-        result = tsr_lane_register(session->lanes[i]);
+    for (uint32_t i = 0; i < session->lane_count; i++)
         writes[i] = tsr_order_write_operation(tsr_lane_home_fence(slot, session->lanes[i]), value);
-    }
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuStreamBatchMemOp_v2(area->slot.handle, session->lane_count, writes, 0);
+    CUresult result = tsr_fences_operate(use->stream->context, area->slot.handle, session->lane_count, writes);
     CUstreamBatchMemOpParams wait = tsr_order_wait_operation(tsr_lane_home_fence(slot, session->lanes[0]), value);
     return result == CUDA_SUCCESS ? tsr_order_operate_locked(use->stream, 1, &wait) : result;
 }

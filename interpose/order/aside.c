@@ -2,6 +2,7 @@
 #include "order/aside.h"
 
 #include "driver/current.h"
+#include "lane/fences.h"
 #include "object/capture.h"
 #include "order/order_parts.h"
 #include "order/strands.h"
@@ -39,7 +40,7 @@ CUresult tsr_aside_record(struct tsr_stream *stream, CUevent event, unsigned fla
     if (result == CUDA_SUCCESS)
         result = follow(stream, stream->handle, stream->aside);
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuStreamBatchMemOp_v2(stream->aside, count, waits, 0);
+        result = tsr_fences_operate(stream->context, stream->aside, count, waits);
     stream->aside_used |= result == CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuEventRecordWithFlags(event, stream->aside, flags);

@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "driver/real.h"
 #include "object/capture.h"
 #include "order/aside.h"
 #include "order/gate.h"
 #include "lane/lane_client.h"
-#include "driver/current.h"
 #include "object/session.h"
 #include "object/stream_number.h"
 #include "lane/failover.h"
+#include "lane/fences.h"
 #include "lane/streams.h"
 #include "lane/watch.h"
 #include "order/order_parts.h"
@@ -42,15 +43,9 @@ static struct {
 bool tsr_order_strict;
 uint64_t tsr_order_exposed;
 
-/* Default streams are those of the current context. */
 CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what)
 {
-    bool pushed = false, is_default = stream->kind == TSR_STREAM_LEGACY || stream->kind == TSR_STREAM_OWN;
-    if (is_default && tsr_current_push(stream->context, &pushed) != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    CUresult result = tsr_real.cuStreamBatchMemOp_v2(stream->handle, operations, what, 0);
-    tsr_current_pop(pushed);
-    return result;
+    return tsr_fences_operate(stream->context, stream->handle, operations, what);
 }
 
 static bool are_related(enum tsr_stream_kind kind, enum tsr_stream_kind other)
@@ -466,27 +461,23 @@ CUresult tsr_order_destroy(CUstream handle)
 CUresult tsr_order_destroy_contexts(void)
 {
     CUresult result = tsr_order_join_all();
-    tsr_stream_forget_settled(false);
     const struct tsr_session *session = tsr_session();
-    for (uint32_t i = 0; session && i < session->lane_count; i++) {
+    for (uint32_t i = 0; session && i < session->lane_count; i++)
         tsr_failover_await(session->lanes[i]);
-        tsr_lane_unregister(session->lanes[i]);
-    }
     return result;
 }
 
-/* Whether the stream is the context's and had work on the lane, which it has no more. */
+/* If the stream is the context's, no work of it is waited for any more. Whether it is another one's, and has work on the lane. */
 static bool drop_work(struct tsr_stream *stream, const struct tsr_lane_client *lane, CUcontext context)
 {
     tsr_lock_take(&stream->lock);
-    uint32_t bit = 1u << tsr_lane_number(lane);
-    bool with_lane = stream->live && (stream->away & bit);
-    if (with_lane && stream->context == context) {
+    bool with_lane = stream->live && stream->away >> tsr_lane_number(lane) & 1, mine = stream->context == context;
+    if (with_lane && mine) {
         __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
-        tsr_strands_settle(stream, bit);
+        tsr_strands_settle(stream, stream->away);
     }
     tsr_lock_give(&stream->lock);
-    return with_lane;
+    return with_lane && !mine;
 }
 
 void tsr_order_context_ended(CUcontext context)
@@ -496,16 +487,13 @@ void tsr_order_context_ended(CUcontext context)
         if (tsr_lane_state(session->lanes[i]) == CUDA_SUCCESS)
             continue;
         bool others = false;
-        for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
-            bool had_work = drop_work(at, session->lanes[i], context);
-            if (had_work && at->context == context)
-                tsr_stream_forget(at);
-            others |= had_work && at->context != context;
-        }
+        for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
+            others |= drop_work(at, session->lanes[i], context);
         if (!others)
             tsr_lane_pardon(session->lanes[i]);
     }
     tsr_stream_forget_of(context);
+    tsr_fences_context_ended(context);
 }
 
 CUresult tsr_order_state(void)
@@ -519,7 +507,7 @@ CUresult tsr_order_state(void)
 
 CUresult tsr_order_open_locked(const struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
-    CUresult result = tsr_lane_register(lane); /* again, if it went with a context */
+    CUresult result = stream->context ? tsr_fences_open(stream->context, lane) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && tsr_slot_opened(stream->slot, tsr_lane_number(lane)))
         return CUDA_SUCCESS;
     struct tsr_message message = {.kind = TSR_MESSAGE_STREAM, .id = stream->slot, .detail = stream->priority};
@@ -660,7 +648,7 @@ static void forget_orphans(void)
             tsr_strands_settle_complete(at);
         tsr_lock_give(&at->lock);
     }
-    tsr_stream_forget_settled(true);
+    tsr_stream_forget_orphans();
 }
 
 /* The thread's own stream at home ends with the thread, its work elsewhere does not. */
@@ -685,6 +673,7 @@ void tsr_order_start(bool by_data)
     memset(steps, 0, sizeof steps);
     step_count = 0;
     tsr_stream_reset();
+    tsr_fences_start();
     tsr_watch_reset();
     tsr_stream_thread_ends = end_own;
 }

@@ -85,11 +85,12 @@ void tsr_order_touch_all(void);
 /* The same as tsr_order_join_all with a bound (monotonic time) on waiting on the host. Errors: also NOT_READY: the work was not complete by then. */
 CUresult tsr_order_join_all_until(uint64_t deadline_ns);
 
-/* Before the stream, or contexts, are destroyed: joins, and forgets their records. */
+/* Before the stream is destroyed: joins, and forgets its record. */
 CUresult tsr_order_destroy(CUstream stream);
+/* Before a context may be destroyed, while others go on: joins. */
 CUresult tsr_order_destroy_contexts(void);
 
-/* The driver has destroyed the context. A failed executor's error is cleared when the last context that had work there is gone. */
+/* The driver has destroyed the context: forgets its streams. A failed executor's error is cleared when the last context that had work there is gone. */
 void tsr_order_context_ended(CUcontext context);
 
 /* Before work is posted to the lane: orders it after the stream's earlier work; gives the stream's slot on the lane. Post it before tsr_order_leave.

@@ -28,7 +28,7 @@ static inline CUstreamBatchMemOpParams tsr_order_write_operation(CUdeviceptr fen
 /* In the stream at home; default streams are those of the record's context. The caller holds the stream, as in what follows. */
 CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what);
 
-/* The executor has a stream for the slot that the stream has, and home sees the lane's fences. Errors: NOT_SUPPORTED; the executor's. */
+/* The executor has a stream for the slot that the stream has, and the stream's context, if it has one, sees the lane's fences. Errors: NOT_SUPPORTED; the executor's. */
 CUresult tsr_order_open_locked(const struct tsr_stream *stream, struct tsr_lane_client *lane);
 
 #endif

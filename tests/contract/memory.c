@@ -250,3 +250,33 @@ TEST(registered)
     EXPECT_SURE(cuMemHostRegister(host, 0, 0), CUDA_ERROR_INVALID_VALUE);
     munmap(host, size);
 }
+
+/* The same memory, mapped twice: each context registers a mapping of its own, and the end of one is nothing to the other. */
+TEST(registration_goes_with_its_context)
+{
+    size_t size = 1 << 16;
+    CUcontext primary = NULL, created = NULL;
+    CUmemorytype type = 0;
+    uint32_t *kept = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint32_t *gone = mremap(kept, 0, size, MREMAP_MAYMOVE);
+    CUdeviceptr kept_there = (uintptr_t)kept, gone_there = (uintptr_t)gone;
+    OK(cuCtxGetCurrent(&primary));
+    NEED_OK(cuMemHostRegister(kept, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
+    NEED_OK(cuCtxCreate(&created, NULL, 0, 0));
+    EXPECT_GUESS(cuMemHostRegister(gone, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP), CUDA_SUCCESS);
+    OK(cuMemsetD32(gone_there, 77, size / 4));
+    OK(cuCtxSynchronize());
+    EQ(kept[size / 4 - 1], 77);
+    OK(cuCtxDestroy(created));
+    OK(cuCtxSetCurrent(primary));
+    EXPECT_GUESS(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, gone_there), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_GUESS(cuMemHostUnregister(gone), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    OK(cuMemsetD32(kept_there, 78, size / 4));
+    OK(cuCtxSynchronize());
+    EQ(gone[size / 4 - 1], 78);
+    OK(cuMemHostRegister(gone, size, CU_MEMHOSTREGISTER_DEVICEMAP));
+    OK(cuMemHostUnregister(gone));
+    OK(cuMemHostUnregister(kept));
+    munmap(kept, size);
+    munmap(gone, size);
+}
