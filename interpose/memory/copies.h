@@ -156,8 +156,9 @@ void tsr_copies_stream_ends(CUstream stream);
 void tsr_copies_capture_begins(CUstream stream, bool per_thread);
 /* A stream is about to wait for an event, and may then be part of a capture (the same). */
 void tsr_copies_may_join_capture(CUstream stream, bool per_thread);
-/* The context has been destroyed, and its streams with it. */
-void tsr_copies_context_gone(CUcontext context);
+/* Around the driver's ending of a context: meanwhile nobody begins to wait for the work of its streams. gone: it has ended; NULL: none has. */
+void tsr_copies_context_end_begin(void);
+void tsr_copies_context_end_finish(CUcontext gone);
 
 /* Before there is memory. strands: of each stream (order/strands.h). */
 void tsr_copies_start(uint32_t strands);

@@ -385,7 +385,6 @@ void tsr_memory_context_gone(CUcontext context)
     tsr_heap_trim(&small, 0);
     tsr_host_context_gone_locked(context);
     tsr_memory_unlock();
-    tsr_copies_context_gone(context);
     tsr_spill_context_gone(context);
     tsr_relay_context_gone(context);
 }

@@ -1,4 +1,6 @@
 /* Contexts and memory: what a context owns goes with it, and other devices that the application uses get at the home GPU's memory. */
+#include <pthread.h>
+
 #include "base/log.h"
 #include "driver/engaged.h"
 #include "driver/gpus.h"
@@ -8,6 +10,7 @@
 #include "memory/pool.h"
 #include "memory/memory.h"
 #include "memory/contexts.h"
+#include "memory/copies.h"
 #include "memory/room.h"
 #include "object/place.h"
 #include "order/order.h"
@@ -18,17 +21,29 @@ static uint32_t devices_open;  /* atomic; bit n: device n can access ordinary me
 static uint32_t devices_begun; /* atomic; bit n: the application has a context of device n */
 static uint32_t devices_apart; /* atomic; of those that are open: bit n: device n is no peer, so it cannot */
 bool tsr_memory_pending, tsr_memory_others, tsr_memory_apart;
+/*
+ * Held while the driver retains or releases a primary context, and until what belonged to one that has ended is forgotten: a thread that retains it
+ * again meanwhile would get the same handle. Taken before all other locks.
+ */
+static pthread_mutex_t primaries = PTHREAD_MUTEX_INITIALIZER;
+
+/* The driver has ended it. */
+static void forget(CUcontext context)
+{
+    tsr_order_context_ended(context);
+    tsr_memory_context_gone(context);
+}
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
     if (!tsr_session())
         return end(context);
     bool was_known = tsr_memory_context_end_begin(context);
+    tsr_copies_context_end_begin();
     CUresult result = end(context);
-    if (result == CUDA_SUCCESS) {
-        tsr_order_context_ended(context);
-        tsr_memory_context_gone(context);
-    }
+    tsr_copies_context_end_finish(result == CUDA_SUCCESS ? context : NULL);
+    if (result == CUDA_SUCCESS)
+        forget(context);
     tsr_memory_context_end_finish(context, was_known && result != CUDA_SUCCESS);
     return result;
 }
@@ -52,7 +67,7 @@ static int is_active(CUdevice device)
     return active;
 }
 
-CUcontext tsr_memory_primary_context(CUdevice device)
+static CUcontext find_primary(CUdevice device)
 {
     CUcontext context = NULL;
     if (is_active(device) && tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
@@ -60,20 +75,52 @@ CUcontext tsr_memory_primary_context(CUdevice device)
     return context;
 }
 
-CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
+CUcontext tsr_memory_primary_context(CUdevice device)
 {
     if (!tsr_session())
-        return end(device);
-    CUcontext context = tsr_memory_primary_context(device);
+        return find_primary(device);
+    pthread_mutex_lock(&primaries);
+    CUcontext context = find_primary(device);
+    pthread_mutex_unlock(&primaries);
+    return context;
+}
+
+/* What may be the end of a device's primary context, or also of a green one that has it. */
+struct end {
+    CUresult (*release)(CUdevice);
+    CUgreenCtx green; /* NULL: it is the device's */
+};
+
+static CUresult call(const struct end *end, CUdevice device)
+{
+    return end->green ? tsr_real.cuGreenCtxDestroy(end->green) : end->release(device);
+}
+
+static CUresult end_primary_locked(CUdevice device, const struct end *how)
+{
+    CUcontext context = find_primary(device);
     bool was_known = tsr_memory_context_end_begin(context);
-    CUresult result = end(device);
+    tsr_copies_context_end_begin();
+    CUresult result = call(how, device);
     bool ended = result == CUDA_SUCCESS && context && !is_active(device);
-    if (ended) {
-        tsr_order_context_ended(context);
-        tsr_memory_context_gone(context);
-    }
+    tsr_copies_context_end_finish(ended ? context : NULL);
+    if (ended)
+        forget(context);
     tsr_memory_context_end_finish(context, was_known && !ended);
     return result;
+}
+
+static CUresult end_primary(CUdevice device, const struct end *how)
+{
+    pthread_mutex_lock(&primaries);
+    CUresult result = end_primary_locked(device, how);
+    pthread_mutex_unlock(&primaries);
+    return result;
+}
+
+CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
+{
+    return tsr_session() ? end_primary(device, &(struct end){.release = end}) : end(device);
 }
 
 /*
@@ -165,12 +212,20 @@ void tsr_memory_open_for_all_slow(void)
             open_to(device);
 }
 
+static CUresult retain(CUcontext *context, CUdevice device)
+{
+    pthread_mutex_lock(&primaries);
+    CUresult result = tsr_real.cuDevicePrimaryCtxRetain(context, device);
+    pthread_mutex_unlock(&primaries);
+    return result;
+}
+
 TSR_REDIRECTED(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
 {
     struct tsr_room room = {.device = dev};
     CUresult result;
     do
-        result = tsr_real.cuDevicePrimaryCtxRetain(pctx, dev);
+        result = retain(pctx, dev);
     while (tsr_room_is_made(&room, result));
     return used(result, dev, pctx);
 }
@@ -212,8 +267,22 @@ TSR_REDIRECTED(cuGreenCtxCreate)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUde
     return tsr_real.cuGreenCtxCreate(phCtx, desc, dev, flags);
 }
 
+/* It may be the last that holds its device's primary context; of other devices than home there is nothing to forget. */
+TSR_REDIRECTED(cuGreenCtxDestroy)(CUgreenCtx hCtx)
+{
+    CUcontext context = NULL;
+    CUresult result = tsr_order_destroy_contexts();
+    if (result != CUDA_SUCCESS || tsr_real.cuCtxFromGreenCtx(&context, hCtx) != CUDA_SUCCESS)
+        return result == CUDA_SUCCESS ? tsr_real.cuGreenCtxDestroy(hCtx) : result;
+    result = end_primary(tsr_session()->home, &(struct end){.green = hCtx});
+    if (result == CUDA_SUCCESS)
+        tsr_order_context_ended(context);
+    return result;
+}
+
 void tsr_memory_context_forget(void)
 {
+    pthread_mutex_init(&primaries, NULL);
     devices_open = devices_begun = devices_apart = 0;
     tsr_memory_pending = tsr_memory_others = tsr_memory_apart = false;
     tsr_contexts_forget();

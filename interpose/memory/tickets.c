@@ -261,7 +261,7 @@ static bool is_of(uint64_t key, const void *value, const void *context)
     return tsr_tickets.queues.data[(uintptr_t)value - 1]->context == context;
 }
 
-void tsr_copies_context_gone(CUcontext context)
+static void forget_context(CUcontext context)
 {
     pthread_mutex_lock(&tsr_copies_lock);
     struct tsr_map_entries entries = tsr_map_remove_if(&tsr_tickets.places, is_of, context);
@@ -277,6 +277,18 @@ void tsr_copies_context_gone(CUcontext context)
     if (context == tsr_tickets.retired.context)
         tsr_tickets.retired = (struct tsr_ticket_queue){0};
     pthread_mutex_unlock(&tsr_copies_lock);
+}
+
+void tsr_copies_context_end_begin(void)
+{
+    pthread_rwlock_wrlock(&tsr_tickets.ends);
+}
+
+void tsr_copies_context_end_finish(CUcontext gone)
+{
+    if (gone)
+        forget_context(gone);
+    pthread_rwlock_unlock(&tsr_tickets.ends);
 }
 
 void tsr_tickets_forget(void)

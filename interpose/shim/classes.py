@@ -167,8 +167,6 @@ def order_of(row: Row, prototype: Prototype) -> Order | None:
         return Order("tsr_order_state()")
     if name in WAITS_FOR_ALL:
         return Order("tsr_order_join_all()")
-    if name == "cuGreenCtxDestroy":
-        return Order("tsr_order_destroy_contexts()")
     if name == "cuStreamDestroy":
         return Order(f"tsr_graph_destroy_stream({stream})")
     if name in WAITS_FOR_EVENT:

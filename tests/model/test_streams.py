@@ -83,3 +83,20 @@ def test_threads_that_launch_by_turns_in_the_same_streams(native_build: Path, po
     said = run(native_build, ["--policy", str(policy)], ["40", str(seed)], "many_threads")
     assert said.startswith("right\n")
     assert re.search(r"^ +2 +[1-9]\d{3}$", said, re.MULTILINE), f"no launches ran elsewhere:\n{said}"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        pytest.param("order: data\n", marks=pytest.mark.full),
+        pytest.param("memory: {place: home}\n", marks=pytest.mark.full),
+        pytest.param(FOLLOW, marks=pytest.mark.full),
+    ],
+)
+def test_contexts_end_while_others_are_used(native_build: Path, tmp_path: Path, rest: str) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY + rest)
+    said = run(native_build, ["--policy", str(policy)], ["40"], "many_contexts")
+    assert said.startswith("right\n")
+    assert re.search(r"^ +1 +[1-9]\d{3}$", said, re.MULTILINE), f"no launches ran elsewhere:\n{said}"
