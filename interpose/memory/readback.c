@@ -32,7 +32,6 @@ static __thread struct {
     uint64_t exposed; /* with all that was exposed until then; and all streams of the context: */
     uint64_t all_exposed;
     CUcontext context; /* that was current for both */
-    CUstream ahead;    /* the stream whose work it takes for done; NULL: none */
 } thread;
 
 /* Bytes of one strand's making. */
@@ -48,8 +47,7 @@ static bool is_any(void *context, uint64_t ticket)
     return true;
 }
 
-/* What the stream has been given so far. */
-static uint64_t stamp_of(CUstream stream)
+uint64_t tsr_readback_stamp(CUstream stream)
 {
     uint64_t stamp = tsr_order_exposed_now();
     pthread_mutex_lock(&tsr_copies_lock);
@@ -230,7 +228,7 @@ bool tsr_readback(CUstream stream, void *to, CUdeviceptr from, uint64_t bytes, s
         return false;
     thread.early = true;
     thread.gave = false;
-    thread.stamp = stamp_of(stream);
+    thread.stamp = tsr_readback_stamp(stream);
     return true;
 }
 
@@ -240,7 +238,7 @@ static void begin_anew(CUstream stream, bool gave)
         thread.in_a_row = 0;
     thread.stream = stream;
     thread.early = thread.gave = gave;
-    thread.stamp = stamp_of(stream);
+    thread.stamp = tsr_readback_stamp(stream);
 }
 
 void tsr_readback_missed(CUstream stream, uint64_t bytes)
@@ -254,9 +252,10 @@ void tsr_readback_gave(CUstream stream)
     begin_anew(stream, true);
 }
 
-bool tsr_readback_covers(CUstream stream)
+bool tsr_readback_covers(CUstream stream, uint64_t *stamp)
 {
-    if (!tsr_order_by_data || !thread.stream || stream != thread.stream || thread.stamp != stamp_of(stream))
+    *stamp = thread.stamp;
+    if (!tsr_order_by_data || !thread.stream || stream != thread.stream || thread.stamp != tsr_readback_stamp(stream))
         return false;
     if (stream == CU_STREAM_PER_THREAD) /* another stream in each thread: none could make up for this one's wait */
         return false;
@@ -264,8 +263,6 @@ bool tsr_readback_covers(CUstream stream)
     bool covers = thread.early && nobody_can_tell(stream);
     thread.early = false;
     thread.stamp = 0;
-    if (covers)
-        thread.ahead = stream;
     return covers;
 }
 
@@ -301,8 +298,6 @@ void tsr_readback_waited(CUstream stream, uint64_t exposed)
 {
     if (!tsr_order_by_data)
         return;
-    if (!stream || stream == thread.ahead)
-        thread.ahead = NULL;
     CUcontext context = tsr_current_context();
     if (context != thread.context)
         thread.exposed = thread.all_exposed = UINT64_MAX;
@@ -313,9 +308,4 @@ void tsr_readback_waited(CUstream stream, uint64_t exposed)
         thread.waited = stream;
         thread.exposed = exposed;
     }
-}
-
-bool tsr_readback_is_ahead(CUstream stream)
-{
-    return stream == thread.ahead;
 }

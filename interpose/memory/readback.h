@@ -31,11 +31,11 @@ void tsr_readback_missed(CUstream stream, uint64_t bytes);
 /* Bytes of the host's ordinary memory have been given to the stream (never NULL): the call has copied them, and exposed nothing. */
 void tsr_readback_gave(CUstream stream);
 
-/* The program is about to wait for the stream. Whether it need not: it has read, or given, and nobody could tell. */
-bool tsr_readback_covers(CUstream stream);
+/* Tells what the stream has been given so far: it changes with everything that it is given. */
+uint64_t tsr_readback_stamp(CUstream stream);
+/* The program is about to wait for the stream. Whether it need not: it has read, or given, and nobody could tell. *stamp: of the stream now. */
+bool tsr_readback_covers(CUstream stream, uint64_t *stamp);
 /* It has waited for all work of the stream; NULL: of all streams. exposed: tsr_order_exposed, before it began to. */
 void tsr_readback_waited(CUstream stream, uint64_t exposed);
-/* The program has been told that the stream's work is done, and it may not be. */
-bool tsr_readback_is_ahead(CUstream stream);
 
 #endif

@@ -21,6 +21,8 @@ NO_ORDER = re.compile(
 WAITS_FOR_STREAM = {"cuStreamSynchronize", "cuStreamQuery"}
 WAITS_FOR_EVENT = {"cuEventSynchronize", "cuEventQuery"}
 QUERIES = {"cuStreamQuery", "cuEventQuery"}
+# Their hand-written part waits for deferred work.
+AWAITS_DEFERRED = {"cuStreamQuery"}
 WAITS_FOR_ALL = {"cuCtxSynchronize", "cuCtxRecordEvent", "cuCtxWaitEvent"}
 # Fails in a context that an executor's failure has broken; nothing to order.
 NEEDS_CONTEXT = {"cuEventCreate"}

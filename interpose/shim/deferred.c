@@ -296,14 +296,18 @@ CUresult tsr_deferred_wait(bool all)
     return result == CUDA_SUCCESS && all ? tsr_wait_settle_for(NULL) : result;
 }
 
-CUresult tsr_deferred_wait_for_slow(CUstream stream)
+CUresult tsr_deferred_await_slow(CUstream stream)
 {
     if (tsr_work_is_mine)
         return CUDA_SUCCESS;
     CUresult others = wait_for_others(stream), result = wait_for_own();
-    if (result == CUDA_SUCCESS)
-        result = others;
-    return result == CUDA_SUCCESS ? tsr_wait_settle_for(stream) : result;
+    return result == CUDA_SUCCESS ? others : result;
+}
+
+CUresult tsr_deferred_wait_for_slow(CUstream stream)
+{
+    CUresult result = tsr_deferred_await_slow(stream);
+    return result == CUDA_SUCCESS && !tsr_work_is_mine ? tsr_wait_settle_for(stream) : result;
 }
 
 /* It has to be carried out here. */

@@ -37,6 +37,8 @@ void tsr_deferred_start(const struct tsr_session *session, bool emulated);
  */
 CUresult tsr_deferred_wait(bool all) __attribute__((visibility("hidden")));
 CUresult tsr_deferred_wait_for_slow(CUstream stream);
+/* The same, but what was skipped stays so. */
+CUresult tsr_deferred_await_slow(CUstream stream);
 
 bool tsr_deferred_launch_slow(struct tsr_launch *launch, CUresult *result);
 bool tsr_deferred_set_slow(enum tsr_row row, CUdeviceptr to, uint32_t value, uint32_t element, size_t count, CUstream stream,
@@ -53,6 +55,11 @@ static inline bool tsr_deferred_is_on(void)
 static inline CUresult tsr_deferred_wait_for(CUstream stream)
 {
     return tsr_deferred_is_on() ? tsr_deferred_wait_for_slow(stream) : CUDA_SUCCESS;
+}
+
+static inline CUresult tsr_deferred_await(CUstream stream)
+{
+    return tsr_deferred_is_on() ? tsr_deferred_await_slow(stream) : CUDA_SUCCESS;
 }
 
 /* A launch, a memset of elements of so many bytes, a copy on GPUs, a graph's launch is about to be carried out. True: there is nothing left to do than to return the result. */

@@ -25,6 +25,7 @@ from interpose.shim.classes import (  # noqa: E402
     AFTER_OWN,
     AFTERWARDS,
     AT_ONCE,
+    AWAITS_DEFERRED,
     BEFOREHAND,
     ONLY_FORWARDED,
     QUERIES,
@@ -134,7 +135,7 @@ def _deferring(row: Row, prototype: Prototype) -> list[str]:
     deferred = deferred_by(row)
     if deferred:
         return ["    CUresult deferred;", f"    if ({deferred})", "        return deferred;"]
-    if AT_ONCE.match(row.symbol) or not _waits_for_stream(row, prototype):
+    if AT_ONCE.match(row.symbol) or name_of(row) in AWAITS_DEFERRED or not _waits_for_stream(row, prototype):
         return []
     named = f"tsr_stream_named({stream_of(prototype) or 'NULL'}, {'true' if row.base else 'false'})"
     return [

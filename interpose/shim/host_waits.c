@@ -8,6 +8,7 @@
 #include "memory/readback.h"
 #include "order/order.h"
 #include "schedule/automatic.h"
+#include "shim/deferred.h"
 #include "shim/skipped_wait.h"
 
 static CUresult copy_in_stream(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
@@ -69,22 +70,39 @@ CUresult tsr_host_wait_for(CUstream stream)
 TSR_REDIRECTED(cuStreamSynchronize)(CUstream hStream)
 {
     CUstream named = tsr_stream_named(hStream, false);
-    if (!tsr_readback_covers(named) || !tsr_wait_skip(named))
+    uint64_t stamp;
+    if (!tsr_readback_covers(named, &stamp) || !tsr_wait_skip(named, stamp))
         return tsr_host_wait_for(hStream);
     tsr_automatic_waits_not();
     return tsr_order_state();
 }
 
-TSR_REDIRECTED(cuStreamQuery)(CUstream hStream)
+/* It waits for no GPU. What the program takes for done is so; if it has given the stream more since, that may be what is not ready. */
+static CUresult query(CUstream stream, bool per_thread)
 {
-    CUresult result = tsr_order_join(hStream, false);
+    CUstream named = tsr_stream_named(stream, per_thread);
+    CUresult result = tsr_deferred_await(named);
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuStreamQuery(hStream);
-    if (result == CUDA_ERROR_NOT_READY && tsr_readback_is_ahead(tsr_stream_named(hStream, false)))
-        return tsr_host_wait_for(hStream);
+        result = tsr_wait_settle_for_query(named);
+    if (result == CUDA_SUCCESS && tsr_wait_is_taken_as_made(named))
+        return tsr_order_state();
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_join(stream, per_thread);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuStreamQuery(named);
     if ((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) && tsr_order_state() != CUDA_SUCCESS)
         result = tsr_order_state();
     return result;
+}
+
+TSR_REDIRECTED(cuStreamQuery)(CUstream hStream)
+{
+    return query(hStream, false);
+}
+
+TSR_REDIRECTED(cuStreamQuery_ptsz)(CUstream hStream)
+{
+    return query(hStream, true);
 }
 
 /* named: the context is given, else it is the current one. */

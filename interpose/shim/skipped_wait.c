@@ -5,6 +5,8 @@
 
 #include "driver/current.h"
 #include "driver/real.h"
+#include "lane/streams.h"
+#include "memory/readback.h"
 #include "object/capture.h"
 #include "schedule/automatic.h"
 #include "shim/deferred.h"
@@ -15,6 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     CUstream stream; /* NULL: none */
     CUcontext context;
+    uint64_t stamp; /* of what the stream had been given */
     uint64_t skips; /* so far, of all streams */
 } skipped;
 
@@ -23,12 +26,13 @@ static CUstream now(void)
     return __atomic_load_n(&skipped.stream, __ATOMIC_ACQUIRE);
 }
 
-bool tsr_wait_skip(CUstream stream)
+bool tsr_wait_skip(CUstream stream, uint64_t stamp)
 {
     CUcontext context = tsr_is_any_capture() ? NULL : tsr_current_context(); /* during a capture it could not be made up for */
     pthread_mutex_lock(&lock);
     bool skips = context && (!skipped.stream || (skipped.stream == stream && skipped.context == context));
     if (skips) {
+        skipped.stamp = stamp;
         __atomic_store_n(&skipped.context, context, __ATOMIC_RELEASE);
         __atomic_store_n(&skipped.skips, skipped.skips + 1, __ATOMIC_RELEASE);
         __atomic_store_n(&skipped.stream, stream, __ATOMIC_RELEASE);
@@ -36,6 +40,18 @@ bool tsr_wait_skip(CUstream stream)
     }
     pthread_mutex_unlock(&lock);
     return skips;
+}
+
+bool tsr_wait_is_taken_as_made(CUstream stream)
+{
+    if (now() != stream)
+        return false;
+    CUcontext context = tsr_current_context();
+    pthread_mutex_lock(&lock);
+    bool is_owed = skipped.stream == stream && skipped.context == context;
+    uint64_t stamp = skipped.stamp;
+    pthread_mutex_unlock(&lock);
+    return is_owed && stamp == tsr_readback_stamp(stream);
 }
 
 uint64_t tsr_wait_begins(void)
@@ -101,4 +117,16 @@ CUresult tsr_wait_settle_for(CUstream stream)
     if (!owed || (ordered && tsr_current_context() == __atomic_load_n(&skipped.context, __ATOMIC_ACQUIRE)))
         return CUDA_SUCCESS;
     return tsr_wait_settle();
+}
+
+static bool is_free(CUstream stream)
+{
+    const struct tsr_stream *seen = tsr_stream_seen(stream, false);
+    return seen && tsr_stream_is(seen, TSR_STREAM_FREE);
+}
+
+CUresult tsr_wait_settle_for_query(CUstream stream)
+{
+    CUstream owed = now();
+    return !owed || is_free(stream) || is_free(owed) ? CUDA_SUCCESS : tsr_wait_settle_for(stream);
 }

@@ -11,11 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The calling thread skips a wait for the stream, which is named. False: it has to wait, as another stream's wait has been skipped. */
-bool tsr_wait_skip(CUstream stream);
+/* The calling thread skips a wait for the stream, which is named, with this stamp (memory/readback.h). False: it has to wait, as another stream's wait has been
+   skipped. */
+bool tsr_wait_skip(CUstream stream, uint64_t stamp);
+/* Whether the program takes all that the stream has been given for done, since a wait was skipped: whoever asks is to hear that it is. */
+bool tsr_wait_is_taken_as_made(CUstream stream);
 
 /* Before a call: which stream it names; NULL: none. Errors: of what is waited for. */
 CUresult tsr_wait_settle_for(CUstream stream);
+/* Before a query of the stream, which waits for nothing: only if what it says may depend on the work of the other one. */
+CUresult tsr_wait_settle_for_query(CUstream stream);
 /* Before a call after which others may see the stream's work. */
 CUresult tsr_wait_settle(void);
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
-from tests.emulated import ALL_GPUS, Machine, Ran, run, until_known
+from tests.emulated import ALL_GPUS, Machine, Ran, run, until_analysed, until_known
 from tests.sample import sampled
 
 HERE = Path(__file__).parent
@@ -95,6 +95,22 @@ def test_a_wait_after_a_number_keeps_its_promises(
     for disorder in range(3):
         variables = {"TESSERA_LEAD": "0", "TESSERA_DISORDER": str(disorder)}
         assert run(native, tmp_path, machine, program, ALL_GPUS, variables=variables).lines == alone.lines
+
+
+def test_a_query_waits_for_nothing(native_build: Path, tmp_path: Path) -> None:
+    """Whoever has waited for a stream finds it done, at once, though the wait was skipped; and no newer work is."""
+    native, program = native_build / "native", (HERE / "polled_guest.py", 15)
+    alone = run(native, tmp_path, Machine(1, STEP), program)
+    until_analysed(lambda: run(native, tmp_path, Machine(2, STEP), program, ALL_GPUS))
+    ran = run(native, tmp_path, Machine(2, STEP), program, ALL_GPUS)
+    assert ran.lines[-1] == alone.lines[-1]
+    assert set(ran.lines[:-1]) - {"newer CUDA_SUCCESS CUDA_SUCCESS"} == {
+        "same CUDA_SUCCESS CUDA_SUCCESS",
+        "other CUDA_SUCCESS CUDA_SUCCESS",
+        "newer CUDA_ERROR_NOT_READY CUDA_SUCCESS",
+    }
+    ratios = [line.split() for line in ran.errors.splitlines()]
+    assert {what for what, ratio in ratios if float(ratio) > 1.5} >= {"same", "other"}
 
 
 @pytest.mark.parametrize("programs", sampled([8, 60], [8]))
