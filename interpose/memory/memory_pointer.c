@@ -31,6 +31,12 @@ static bool answer(const struct tsr_allocation *allocation, CUpointer_attribute 
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         PUT(int, tsr_session()->home);
         return true;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: /* also of what lies on the host (owners.h) */
+        PUT(unsigned, CU_MEMORYTYPE_DEVICE);
+        return true;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        PUT(void *, NULL);
+        return true;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         PUT(char, allocation->sync_memops);
         return true;
@@ -64,8 +70,13 @@ static void correct(CUdeviceptr ptr, CUpointer_attribute attribute, void *data)
     CUmemAllocationHandleType types;
     CUdeviceptr base;
     uint64_t bytes;
-    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && tsr_owners_is_any(ptr))
+    bool owned = tsr_owners_is_any(ptr);
+    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && owned)
         PUT(int, tsr_session()->home);
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE && owned)
+        PUT(unsigned, CU_MEMORYTYPE_DEVICE);
+    if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && owned)
+        PUT(void *, NULL);
     if (attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES && tsr_vmm_types_at(ptr, &types))
         PUT(unsigned long long, types);
     if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR && tsr_vmm_find(ptr, &base, &bytes))
@@ -78,6 +89,9 @@ TSR_REDIRECTED(cuPointerGetAttribute)(void *data, CUpointer_attribute attribute,
 {
     struct tsr_allocation found;
     bool known = data && tsr_memory_describe(ptr, &found);
+    if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
+        (known || tsr_owners_is_any(ptr))) /* of device memory there is none */
+        return CUDA_ERROR_INVALID_VALUE;
     if (known && answer(&found, attribute, data))
         return CUDA_SUCCESS;
     if (data && !known && tsr_arena_covers(ptr))

@@ -115,6 +115,14 @@ def test_what_repeats_is_foreseen(
         assert (host["prefetched_used"] > 0) == (fetch == "2")
 
 
+def test_it_is_device_memory_to_the_program(native_build: Path, tmp_path: Path) -> None:
+    native, program = native_build / "native", (Path(__file__).with_name("kinds_guest.py"), POOL // 2)
+    alone = emulated.run(native, tmp_path, emulated.Machine(1), program)
+    ran = emulated.run(native, tmp_path, emulated.Machine(1), program, policy=POLICY)
+    assert ran.output == alone.output
+    assert ran.report["pool"]["host"]["most_owned_bytes"] > 0
+
+
 def test_the_driver_has_no_host_memory(native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is said; the program is refused what fits no GPU, and --strict fails."""
     native = native_build / "native"
