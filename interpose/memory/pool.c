@@ -170,9 +170,18 @@ static struct tsr_allocation *take_locked(struct tsr_pool *pool, uint64_t set, s
     return taken ? taken : tsr_allocation_take(&pool->heap, TSR_BLOCKS_FREE, bytes, context);
 }
 
+/* Whatever is waited for and given back: the program itself has set the limit. */
+static bool is_beyond_limit(const struct tsr_pool *pool, uint64_t bytes)
+{
+    uint64_t most = pool->heap.most_bytes;
+    return most && (bytes > most || pool->used > most - bytes);
+}
+
 static CUresult allocate_locked(struct tsr_pool *pool, uint64_t set, size_t bytes, CUcontext context,
                                 struct tsr_allocation **out)
 {
+    if (is_beyond_limit(pool, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if ((*out = take_locked(pool, set, bytes, context)))
         return CUDA_SUCCESS;
     tsr_freed_release_complete_locked();
