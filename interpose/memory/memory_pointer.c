@@ -119,18 +119,25 @@ TSR_REDIRECTED(cuPointerGetAttributes)(unsigned int numAttributes, CUpointer_att
     return result;
 }
 
+/* What other devices are about to read and write by themselves asks for SYNC_MEMOPS. */
+static CUresult set_sync_memops_locked(const void *value, CUdeviceptr ptr)
+{
+    struct tsr_allocation *allocation = tsr_allocation_find(ptr);
+    if (allocation && !tsr_migrate_can_fix(allocation->extent))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = tsr_real.cuPointerSetAttribute(value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, ptr);
+    if (!allocation || result != CUDA_SUCCESS)
+        return result;
+    allocation->sync_memops = *(const unsigned *)value != 0;
+    return tsr_migrate_fix_locked(allocation->extent);
+}
+
 TSR_REDIRECTED(cuPointerSetAttribute)(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-    CUresult result = tsr_real.cuPointerSetAttribute(value, attribute, ptr);
-    if (result != CUDA_SUCCESS || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-        return result;
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return tsr_real.cuPointerSetAttribute(value, attribute, ptr);
     tsr_memory_lock();
-    struct tsr_allocation *allocation = tsr_allocation_find(ptr);
-    if (allocation) {
-        allocation->sync_memops = *(const unsigned *)value != 0;
-        result = tsr_migrate_fix_locked(
-            allocation->extent); /* what other devices are about to read and write by themselves asks for this */
-    }
+    CUresult result = set_sync_memops_locked(value, ptr);
     tsr_memory_unlock();
     return result;
 }

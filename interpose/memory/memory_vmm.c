@@ -203,17 +203,28 @@ TSR_REDIRECTED(cuMemGetAccess)(unsigned long long *flags, const CUmemLocation *l
     return tsr_arena_covers(ptr) ? CUDA_ERROR_INVALID_VALUE : tsr_real.cuMemGetAccess(flags, location, ptr);
 }
 
+static CUresult fix_range_locked(CUdeviceptr begin, size_t bytes)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint64_t at = 0; at < bytes && tsr_arena_covers(begin + at); at += TSR_ARENA_PAGE) {
+        const struct tsr_extent *extent = tsr_arena_find(begin + at);
+        if (extent && !tsr_migrate_can_fix(extent))
+            return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    for (uint64_t at = 0; at < bytes && tsr_arena_covers(begin + at) && result == CUDA_SUCCESS; at += TSR_ARENA_PAGE) {
+        struct tsr_extent *extent = tsr_arena_find(begin + at);
+        if (extent)
+            result = tsr_migrate_fix_locked(extent);
+    }
+    return result;
+}
+
 /* The receiver of such a handle has the physical memory. */
 TSR_REDIRECTED(cuMemGetHandleForAddressRange)(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
                                               unsigned long long flags)
 {
-    CUresult result = CUDA_SUCCESS;
     tsr_memory_lock();
-    for (uint64_t at = 0; tsr_arena_covers(dptr) && at < size && result == CUDA_SUCCESS; at += TSR_ARENA_PAGE) {
-        struct tsr_extent *extent = tsr_arena_find(dptr + at);
-        if (extent)
-            result = tsr_migrate_fix_locked(extent);
-    }
+    CUresult result = fix_range_locked(dptr, size);
     tsr_memory_unlock();
     if (result != CUDA_SUCCESS)
         return result;

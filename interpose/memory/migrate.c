@@ -103,13 +103,18 @@ void tsr_migrate_now(void)
     tsr_vec_fini(&moves.list);
 }
 
+bool tsr_migrate_can_fix(const struct tsr_extent *extent)
+{
+    return !extent->next;
+}
+
 CUresult tsr_migrate_fix_locked(struct tsr_extent *extent)
 {
     struct moves moves = {0};
     uint32_t home = tsr_session()->policy->home;
-    CUresult result = extent->copies ? tsr_copies_fix(extent) : CUDA_SUCCESS;
-    if (extent->next)
+    if (!tsr_migrate_can_fix(extent))
         return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = extent->copies ? tsr_copies_fix(extent) : CUDA_SUCCESS;
     if (!extent->residency.fixed && !tsr_owners_are_on() && extent->residency.gpu != home && extent->shared &&
         tsr_vec_push(&moves.list, (struct move){extent, home}) && !move_all_locked(&moves, FIX_NS))
         tsr_info("memory of GPU %u is given to others as it is: there was no quiet moment to bring it home",

@@ -37,5 +37,7 @@ static inline void tsr_migrate_consider(void)
  * then on. The memory lock is held.
  */
 CUresult tsr_migrate_fix_locked(struct tsr_extent *extent);
+/* Whether it may be given to others at all: what is in parts on several GPUs never goes home. */
+bool tsr_migrate_can_fix(const struct tsr_extent *extent);
 
 #endif

@@ -42,7 +42,7 @@ static struct tsr_session session = {.policy = &policy};
 static struct tsr_residency_plan plan = {.move_uses = 1, .follows = true};
 static struct tsr_extent extent = {.address = TSR_ARENA_ADDRESS, .bytes = TSR_ARENA_PAGE, .shared = true};
 static uint64_t now_ns, busy_until_ns, entered_until_ns, closed_ns, longest_pause_ns;
-static unsigned attempts, moved;
+static unsigned attempts, moved, copies_fixed;
 
 void tsr_memory_lock(void)
 {
@@ -91,6 +91,7 @@ CUresult test_join_all_until(uint64_t deadline_ns)
 CUresult test_copies_fix(struct tsr_extent *of)
 {
     (void)of;
+    copies_fixed++;
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -234,4 +235,14 @@ TEST(memory_whose_bytes_cannot_come_home_is_not_for_others)
     struct tsr_extent copied = {.shared = true, .copies = (void *)&extent};
     CHECK(tsr_migrate_fix_locked(&copied) == CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(tsr_migrate_fix_locked(&(struct tsr_extent){.shared = true}) == CUDA_SUCCESS);
+}
+
+TEST(memory_in_parts_is_not_for_others_and_stays_as_it_is)
+{
+    struct tsr_extent rest = {.shared = true};
+    struct tsr_extent parts = {.shared = true, .copies = (void *)&extent, .next = &rest};
+    unsigned before = copies_fixed;
+    CHECK(tsr_migrate_fix_locked(&parts) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(copies_fixed, before);
+    CHECK(!parts.residency.fixed && !rest.residency.fixed);
 }
