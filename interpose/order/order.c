@@ -427,6 +427,12 @@ CUresult tsr_order_join_all(void)
     return tsr_order_join_all_until(FOR_EVER);
 }
 
+CUresult tsr_order_enter_all(void)
+{
+    tsr_order_expose();
+    return tsr_order_join_all();
+}
+
 CUresult tsr_order_join_all_until(uint64_t deadline_ns)
 {
     if (!tsr_strands_any_away())

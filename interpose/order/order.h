@@ -80,6 +80,8 @@ CUresult tsr_order_record(CUevent event, CUstream stream, bool per_thread, unsig
 /* Before a call at home waits for the stream's work, or queries it. Errors as above. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);
+/* Before all streams of a context are given something at home. Errors as above. */
+CUresult tsr_order_enter_all(void);
 /* All streams at home may have been made to wait for something: later departures wait for home again. */
 void tsr_order_touch_all(void);
 /* The same as tsr_order_join_all with a bound (monotonic time) on waiting on the host. Errors: also NOT_READY: the work was not complete by then. */

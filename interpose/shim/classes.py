@@ -23,7 +23,9 @@ WAITS_FOR_EVENT = {"cuEventSynchronize", "cuEventQuery"}
 QUERIES = {"cuStreamQuery", "cuEventQuery"}
 # Their hand-written part waits for deferred work.
 AWAITS_DEFERRED = {"cuStreamQuery"}
-WAITS_FOR_ALL = {"cuCtxSynchronize", "cuCtxRecordEvent", "cuCtxWaitEvent"}
+WAITS_FOR_ALL = {"cuCtxSynchronize"}
+# Give all streams of a context something.
+ENTERS_ALL = {"cuCtxRecordEvent", "cuCtxWaitEvent", "cuGreenCtxRecordEvent", "cuGreenCtxWaitEvent"}
 # Fails in a context that an executor's failure has broken; nothing to order.
 NEEDS_CONTEXT = {"cuEventCreate"}
 WAITS_FOR_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
@@ -169,6 +171,8 @@ def order_of(row: Row, prototype: Prototype) -> Order | None:
         return Order("tsr_order_state()")
     if name in WAITS_FOR_ALL:
         return Order("tsr_order_join_all()")
+    if name in ENTERS_ALL:
+        return Order("tsr_order_enter_all()")
     if name == "cuStreamDestroy":
         return Order(f"tsr_graph_destroy_stream({stream})")
     if name in WAITS_FOR_EVENT:
@@ -298,9 +302,9 @@ OTHERS = {
     "cuStreamDestroy": Record("STREAM", ("record->u.stream.handle = (uintptr_t)hStream;",)),
     "cuEventRecord": Record("EVENT_RECORD", (_EVENT,), on_stream=True),
     "cuEventRecordWithFlags": Record("EVENT_RECORD", (_EVENT, _WITH_FLAGS.format("flags")), on_stream=True),
-    "cuCtxRecordEvent": Record("EVENT_RECORD", (_EVENT,)),
+    **dict.fromkeys(("cuCtxRecordEvent", "cuGreenCtxRecordEvent"), Record("EVENT_RECORD", (_EVENT,))),
     "cuStreamWaitEvent": Record("EVENT_WAIT", (_EVENT, _WITH_FLAGS.format("Flags")), on_stream=True),
-    "cuCtxWaitEvent": Record("EVENT_WAIT", (_EVENT,)),
+    **dict.fromkeys(("cuCtxWaitEvent", "cuGreenCtxWaitEvent"), Record("EVENT_WAIT", (_EVENT,))),
     "cuStreamSynchronize": Record("SYNCHRONIZE", on_stream=True),
     "cuEventSynchronize": Record("SYNCHRONIZE", (_EVENT,)),
     "cuCtxSynchronize": Record("SYNCHRONIZE"),
@@ -321,7 +325,7 @@ BEFOREHAND = {
 _GOT, _GAVE = "tsr_call_got_memory({}, {});", "tsr_call_gave_memory({});"
 AFTERWARDS = {
     "cuStreamDestroy": "tsr_stream_gone(hStream);",
-    "cuCtxWaitEvent": "tsr_order_touch_all();",
+    **dict.fromkeys(("cuCtxWaitEvent", "cuGreenCtxWaitEvent"), "tsr_order_touch_all();"),
     "cuGreenCtxDestroy": "tsr_handles_changed();",
     "cuFuncSetCacheConfig": "outcome = tsr_function_set_cache(hfunc, config);",
     "cuKernelSetCacheConfig": "outcome = tsr_function_set_cache(kernel, config);",
