@@ -81,7 +81,8 @@ struct tsr_function_record {
     uint64_t name_hash;
     uint32_t block[3]; /* for forms of launch that set it beforehand (cuFuncSetBlockShape) */
     uint32_t shared_bytes;
-    uint32_t taken; /* atomic; forms of launch of it that the driver has taken: 1: without attributes, 2: with some */
+    uint32_t taken;    /* atomic; forms of launch of it that the driver has taken: 1: without attributes, 2: with some */
+    uint32_t deferred; /* atomic; bit n: ring n (shim/deferred.h) has been given launches of it */
 
     /* Redirecting; lane/functions.c has the lock. */
     bool described;      /* atomic; its parameters are known, and these attributes: */

@@ -40,7 +40,8 @@ AT_ONCE = re.compile(
     r"|cuDevice(CanAccessPeer|TotalMem|ComputeCapability)|cuPointerGet|cuMemGetAddressRange|cuMemHostGet|cuEvent(Create|Query|Synchronize|ElapsedTime|Destroy)"
     r"|cuStream(Get(Flags|Priority|Id|Ctx|Device)|IsCapturing)|cuThreadExchangeStreamCaptureMode|cuTensorMap|cuMemGetInfo"
 )
-# Concern deferred launches of the calling thread alone: nothing that others launched depends on when they are called.
+# Concern deferred launches of the calling thread alone: nothing that others launched depends on when they are called,
+# but for attributes of functions, which wait for their launches themselves (modules.c).
 AFTER_OWN = re.compile(
     r"cu(Event|FuncSet|KernelSet|MemAlloc|MemHost(Alloc|Register)|MemCreate|MemMap|MemSetAccess|MemAddressReserve"
     r"|MemPool(Create|Set|Get)|ModuleLoad|LibraryLoad|Link|StreamCreate|CtxCreate|DevicePrimaryCtxRetain"

@@ -310,6 +310,20 @@ CUresult tsr_deferred_wait_for_slow(CUstream stream)
     return result == CUDA_SUCCESS && !tsr_work_is_mine ? tsr_wait_settle_for(stream) : result;
 }
 
+CUresult tsr_deferred_await_launches(const struct tsr_function_record *function)
+{
+    uint32_t count = __atomic_load_n(&worker_count, __ATOMIC_ACQUIRE);
+    uint32_t rings = __atomic_load_n(&function->deferred, __ATOMIC_ACQUIRE);
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!(rings >> i & 1) || &workers[i] == own)
+            continue;
+        tsr_work_wait(&workers[i].ring);
+        take_error(&workers[i], &result);
+    }
+    return result;
+}
+
 /* It has to be carried out here. */
 static bool do_it_here(CUstream stream, CUresult *result)
 {
@@ -464,6 +478,13 @@ static bool is_simple(const struct tsr_launch *launch)
            !(launch->params && launch->extra) && attributes_are_values(launch) && tsr_redirect_shape_is_valid(known, launch);
 }
 
+static void note_launch(struct tsr_function_record *function)
+{
+    uint32_t ring = 1u << (own - workers);
+    if (!(__atomic_load_n(&function->deferred, __ATOMIC_RELAXED) & ring))
+        __atomic_fetch_or(&function->deferred, ring, __ATOMIC_RELEASE);
+}
+
 static bool put_launch(const struct tsr_launch *launch)
 {
     uint32_t count = launch->attribute_count, bytes = launch->gathered->bytes;
@@ -479,6 +500,7 @@ static bool put_launch(const struct tsr_launch *launch)
     if (count)
         memcpy(attributes_of(entry), launch->attributes, count * sizeof *launch->attributes);
     memcpy((uint8_t *)entry + parameters_begin(entry, count), launch->gathered->values, bytes);
+    note_launch(launch->known);
     give(entry);
     tsr_call_enqueued();
     return true;

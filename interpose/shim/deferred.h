@@ -40,6 +40,10 @@ CUresult tsr_deferred_wait_for_slow(CUstream stream);
 /* The same, but what was skipped stays so. */
 CUresult tsr_deferred_await_slow(CUstream stream);
 
+/* Before a change that launches of the function given before are not to see, those of other threads: until they have been given to GPUs. */
+struct tsr_function_record;
+CUresult tsr_deferred_await_launches(const struct tsr_function_record *function);
+
 bool tsr_deferred_launch_slow(struct tsr_launch *launch, CUresult *result);
 bool tsr_deferred_set_slow(enum tsr_row row, CUdeviceptr to, uint32_t value, uint32_t element, size_t count, CUstream stream,
                            CUresult *result);

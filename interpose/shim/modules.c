@@ -10,6 +10,7 @@
 #include "memory/constants.h"
 #include "driver/real.h"
 #include "record/recorder.h"
+#include "shim/deferred.h"
 
 static void record(uint64_t start, enum tsr_row row, CUresult result, const void *handle, const void *image)
 {
@@ -234,16 +235,44 @@ TSR_ENGAGED(cuKernelGetFunction)(CUfunction *function, CUkernel kernel)
     return result;
 }
 
+/* A launch that the driver would take before, it takes with the new value, too. */
+static bool allows_as_much(CUfunction_attribute attribute, int before, int value)
+{
+    bool is_most = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+                   attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+    return value == before || (is_most && value > before) || attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+}
+
+/* Other threads' launches, given before, run with what was set then. asked: whether *before is known. */
+static CUresult await_launches(const void *function, CUresult asked, CUfunction_attribute attribute, const int *before,
+                               int value)
+{
+    const struct tsr_function_record *known = tsr_function_find(function);
+    if (!known || (asked == CUDA_SUCCESS && allows_as_much(attribute, *before, value)))
+        return CUDA_SUCCESS;
+    return tsr_deferred_await_launches(known);
+}
+
 TSR_ENGAGED(cuFuncSetAttribute)(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
-    CUresult result = tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
+    int before = 0;
+    CUresult result = CUDA_SUCCESS;
+    if (tsr_deferred_is_on())
+        result = await_launches(hfunc, tsr_real.cuFuncGetAttribute(&before, attrib, hfunc), attrib, &before, value);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
     tsr_record_failure(TSR_ROW_cuFuncSetAttribute, result);
     return result == CUDA_SUCCESS ? tsr_function_set_attribute(hfunc, attrib, value) : result;
 }
 
 TSR_ENGAGED(cuKernelSetAttribute)(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
 {
-    CUresult result = tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
+    int before = 0;
+    CUresult result = CUDA_SUCCESS;
+    if (tsr_deferred_is_on())
+        result = await_launches(kernel, tsr_real.cuKernelGetAttribute(&before, attrib, kernel, dev), attrib, &before, val);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
     tsr_record_failure(TSR_ROW_cuKernelSetAttribute, result);
     return result == CUDA_SUCCESS ? tsr_function_set_attribute(kernel, attrib, val) : result;
 }

@@ -70,3 +70,11 @@ def test_what_the_driver_refuses_a_later_call_says_once(
     ran = run(native, tmp_path, MACHINE, (GUEST, LAUNCHES // 2, way), ALL_GPUS, variables=fault)
     assert mark.read_text().strip() == CALL
     assert ran.lines[0] == "CUDA_ERROR_OUT_OF_MEMORY CUDA_SUCCESS"
+
+
+def test_what_is_set_is_not_seen_by_launches_before(native_build: Path, tree: Path, tmp_path: Path) -> None:
+    """Those of another thread are still to be given to the driver when a function's attribute is set."""
+    native, program = native_build / "native", (GUEST.with_name("lowered_guest.py"), LAUNCHES // 2)
+    variables = {**delays(native, tree, 1, CALL, SLOW_US), **AT_HOME, **DEFERRED}
+    ran = run(native, tmp_path, MACHINE, program, ALL_GPUS, variables=variables)
+    assert ran.lines == ["CUDA_SUCCESS", f"{LAUNCHES // 2} {LAUNCHES // 2}"]
