@@ -97,7 +97,7 @@ static CUresult collect_from(struct failover *self, uint32_t number)
             __atomic_fetch_add(&self->client->pending, 1, __ATOMIC_RELEASE);
         }
         tsr_lane_give_back(ring, *position, end);
-        *position = end;
+        __atomic_store_n(position, end, __ATOMIC_RELEASE);
     }
     return CUDA_SUCCESS;
 }
@@ -349,15 +349,21 @@ bool tsr_failover_close(struct tsr_lane_client *client)
     return true;
 }
 
-bool tsr_failover_is_due(const struct tsr_lane_client *client)
+/* Records that nobody has begun to carry out, on a lane that its executor takes none from any more. */
+static bool has_more(const struct tsr_lane_client *client)
 {
-    bool pardoned = __atomic_load_n(&client->lane->closed, __ATOMIC_SEQ_CST) == TSR_LANE_PARDONED;
-    if (__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE) || !client->closed || pardoned)
+    if (!client->closed || __atomic_load_n(&client->lane->closed, __ATOMIC_SEQ_CST) == TSR_LANE_PARDONED)
         return false;
     for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
-        if (__atomic_load_n(&client->lane->rings[i].tail, __ATOMIC_ACQUIRE) != client->positions[i])
+        if (__atomic_load_n(&client->lane->rings[i].tail, __ATOMIC_ACQUIRE) !=
+            __atomic_load_n(&client->positions[i], __ATOMIC_ACQUIRE))
             return true;
     return false;
+}
+
+bool tsr_failover_is_due(const struct tsr_lane_client *client)
+{
+    return !__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE) && has_more(client);
 }
 
 bool tsr_failover_start(struct tsr_lane_client *client)
@@ -388,11 +394,21 @@ drop:
     return false;
 }
 
+/* In this order: what has been begun, somebody stands in for. */
+static bool is_unfinished(const struct tsr_lane_client *client)
+{
+    return has_more(client) || (__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE) && is_pending(client));
+}
+
+/* Records that were posted late wait until watch.c's thread looks again. */
 void tsr_failover_await(const struct tsr_lane_client *client)
 {
     for (unsigned i = 0; tsr_lane_is_lost(client) && !__atomic_load_n(&client->decided, __ATOMIC_ACQUIRE) && i < DECIDE_POLLS;
          i++)
         poll(NULL, 0, AWAIT_POLL_MS);
-    while (__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE) && is_pending(client))
+    for (unsigned i = 0; tsr_lane_state(client) == CUDA_SUCCESS && is_unfinished(client) && i < DECIDE_POLLS; i++) {
+        if (__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE))
+            i = 0;
         poll(NULL, 0, AWAIT_POLL_MS);
+    }
 }

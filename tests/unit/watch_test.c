@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "driver/real.h"
@@ -149,5 +150,31 @@ TEST(what_an_executor_still_publishes_is_an_error)
     look_now();
     CHECK_EQ(lane.dead, CUDA_ERROR_LAUNCH_FAILED);
     CHECK_EQ(lane.away[STREAM], TSR_LANE_OPEN);
+    close(client.socket);
+}
+
+static void *look_late(void *unused)
+{
+    struct timespec late = {.tv_nsec = 30000000};
+    (void)unused;
+    nanosleep(&late, NULL);
+    look_now();
+    return NULL;
+}
+
+TEST(what_comes_after_the_verdict_is_waited_for)
+{
+    pthread_t thread;
+    lose_executor();
+    for (uint64_t value = 1; value <= 2; value++) {
+        post_signal(value);
+        REQUIRE(pthread_create(&thread, NULL, look_late, NULL) == 0);
+        tsr_failover_await(&client);
+        CHECK_EQ(lane.away[STREAM], value);
+        pthread_join(thread, NULL);
+        REQUIRE(is_left());
+        tsr_failover_await(&client);
+    }
+    CHECK_EQ(lane.dead, CUDA_SUCCESS);
     close(client.socket);
 }
