@@ -36,7 +36,7 @@ PYTHON = (3, 11)
 LIBRARIES = ("emulator/libcuda.so.1", "cudart/libcudart.so.12", "cudart/libcudart.so.13", "shim/libcuda.so.1")
 FILES = ("executor/tessera-executor", "include/tessera/records.h")
 OLDEST_CUDA, NEWEST_TESTED = 12040, 13000  # parameters of kernels are known from 12.4 on
-ARENA_BYTES = 1 << 40
+ARENA_BYTES = 2 << 40
 ENOUGH_SHARED_BYTES, ENOUGH_LOCKED_BYTES = 1 << 30, 64 << 20
 ENOUGH_DESCRIPTORS, ENOUGH_MAPPINGS = 1024, 65530
 UNLIMITED = resource.RLIM_INFINITY
@@ -126,7 +126,7 @@ def _system(kernel: Kernel) -> Iterator[Check]:
     remedy = "a program reaches its executors through /proc and a socket made in TMPDIR: both must be there"
     yield _without_error("sockets", State.BROKEN, kernel.socket_error, remedy)
     remedy = "ulimit -v unlimited; vm.overcommit_memory must not be 2"
-    yield _without_error("1 TiB of addresses", State.MISSING, kernel.reservation_error, remedy)
+    yield _without_error("2 TiB of addresses", State.MISSING, kernel.reservation_error, remedy)
     for name, value, enough, remedy in (
         (
             "/dev/shm",

@@ -78,7 +78,7 @@ def test_a_machine_that_has_everything() -> None:
         ({"kernel": replace(KERNEL, machine="Linux aarch64")}, [("system", State.BROKEN)]),
         ({"kernel": replace(KERNEL, memory_file_error="Not permitted")}, [("memory files", State.BROKEN)]),
         ({"kernel": replace(KERNEL, socket_error="Connection refused")}, [("sockets", State.BROKEN)]),
-        ({"kernel": replace(KERNEL, reservation_error="No memory")}, [("1 TiB of addresses", State.MISSING)]),
+        ({"kernel": replace(KERNEL, reservation_error="No memory")}, [("2 TiB of addresses", State.MISSING)]),
         (
             {"kernel": replace(KERNEL, shared_bytes=64 << 20, locked_bytes=8 << 20, descriptors=256, mappings=1000)},
             [

@@ -41,7 +41,7 @@
 #else
 #define TSR_WINDOWS 16u
 #define TSR_ARENA_ADDRESS 0x200000000000ull
-#define TSR_ARENA_BYTES (1ull << 40)
+#define TSR_ARENA_BYTES (2ull << 40)
 #define TSR_RESERVE_BYTES (8ull << 40)
 #define TSR_HOST_ADDRESS 0x1e0000000000ull
 #define TSR_HOST_BYTES (1ull << 40)
