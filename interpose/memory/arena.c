@@ -134,6 +134,19 @@ static void drop_rest(struct tsr_extent *extent)
     }
 }
 
+/* What one GPU has room for; a driver may have less, as others use its GPU, too. */
+static CUresult back_part(struct tsr_extent *part, uint64_t left, uint32_t peers)
+{
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    uint64_t most = tsr_owners_most();
+    for (part->bytes = left < most ? left : most; part->bytes && result == CUDA_ERROR_OUT_OF_MEMORY;) {
+        result = back_in_pool(part, peers);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)
+            part->bytes = part->bytes / 2 / TSR_ARENA_PAGE * TSR_ARENA_PAGE;
+    }
+    return result;
+}
+
 /* On several GPUs, of which none has room for all of it, and in pieces on the host. */
 static CUresult back_in_parts(struct tsr_extent *first, uint32_t peers)
 {
@@ -141,9 +154,7 @@ static CUresult back_in_parts(struct tsr_extent *first, uint32_t peers)
     struct tsr_extent *part = first, *made = NULL;
     CUresult result = CUDA_SUCCESS;
     while (left && part && result == CUDA_SUCCESS) {
-        uint64_t most = tsr_owners_most();
-        part->bytes = left < most ? left : most;
-        result = most ? back_in_pool(part, peers) : CUDA_ERROR_OUT_OF_MEMORY;
+        result = back_part(part, left, peers);
         if (result != CUDA_SUCCESS)
             break;
         if (made)

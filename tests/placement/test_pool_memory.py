@@ -5,7 +5,18 @@ from pathlib import Path
 import pytest
 
 from tests import emulated
-from tests.placement.test_large import GUEST
+from tests.placement.test_large import GUEST, Machine
+
+TAKING = Path(__file__).with_name("pool_memory_guest.py")
+TWO = Machine(2, 24, 40)
+
+
+def test_a_gpu_that_has_less_than_it_should(native_build: Path, tmp_path: Path) -> None:
+    """14 MiB of it are left; 20 fit, as the home GPU has 10."""
+    native, options = native_build / "native", (*TWO.options, "--show", "all")
+    ran = emulated.run(native, tmp_path, TWO.emulated, (TAKING, "beside", 50), options)
+    assert ran.output == "True\n"
+    assert ran.report["pool"]["split"] == 1
 
 
 @pytest.mark.full
