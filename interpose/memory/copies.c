@@ -193,7 +193,10 @@ static void tell_of_no_room(uint32_t copy)
 static CUresult give_replica(struct tsr_extent *extent, uint32_t copy, bool own, struct tsr_replicas *replicas)
 {
     CUresult result = tsr_replicas_give(extent, copy, own, replicas);
-    if (own && !(replicas->own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
+    if (!own || replicas->own >> copy & 1)
+        return result;
+    tsr_copies_found_full(copy);
+    if (tsr_copies_make_room(copy, extent->bytes)) {
         if (result == CUDA_SUCCESS)
             tsr_replicas_take(extent, copy, replicas);
         result = tsr_replicas_give(extent, copy, true, replicas);

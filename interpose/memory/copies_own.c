@@ -51,7 +51,7 @@ static uint32_t would_use_locked(const struct tsr_copies *copies, const struct t
     bool deserves = tsr_copies_deserves_own_locked(copies, use, gpu);
     if (deserves && tsr_copies_host_owns(copies))
         return gpu;
-    if (deserves && tsr_owners_have_room(gpu, copies->bytes, __atomic_load_n(&tsr_copies_held[gpu], __ATOMIC_RELAXED)))
+    if (deserves && tsr_copies_have_room(gpu, copies->bytes))
         return gpu;
     return copies->replicas.ready >> gpu & 1 ? copies->replicas.used_by[gpu] : copies->replicas.owner;
 }
@@ -103,8 +103,11 @@ static bool replace_when_quiet(struct tsr_extent *extent, uint32_t gpu)
     struct tsr_copies *copies = extent->copies;
     struct tsr_replicas replicas = copies->replicas;
     bool quiet = tsr_gate_close(QUIET_NS);
-    if (quiet && !tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS)
+    if (quiet && !tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS) {
         replace_link(extent, gpu, &replicas);
+        if (!(replicas.own >> gpu & 1))
+            tsr_copies_found_full(gpu);
+    }
     pthread_mutex_lock(&tsr_copies_lock);
     copies->replicas = replicas;
     tsr_copies_change(tsr_copies_state(copies));
@@ -116,7 +119,15 @@ static bool replace_when_quiet(struct tsr_extent *extent, uint32_t gpu)
 
 static bool is_room(const struct tsr_copies *copies, uint32_t gpu)
 {
-    return tsr_owners_have_room(gpu, copies->bytes, tsr_copies_held[gpu]) || tsr_copies_make_room(gpu, copies->bytes);
+    return tsr_copies_have_room(gpu, copies->bytes) || tsr_copies_make_room(gpu, copies->bytes);
+}
+
+/* Again, if the GPU turned out to be full. */
+static bool replace_or_make_room(struct tsr_extent *extent, uint32_t gpu)
+{
+    uint64_t bytes = extent->bytes;
+    return replace_when_quiet(extent, gpu) ||
+           (!tsr_copies_have_room(gpu, bytes) && tsr_copies_make_room(gpu, bytes) && replace_when_quiet(extent, gpu));
 }
 
 void tsr_copies_deny(struct tsr_copies *copies, uint32_t gpu)
@@ -132,7 +143,7 @@ CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu)
     if (tsr_copies_host_owns(copies)) {
         if (!gpu && !tsr_spill_take(extent))
             tsr_copies_deny(copies, gpu);
-    } else if (is_room(copies, gpu) && replace_when_quiet(extent, gpu))
+    } else if (is_room(copies, gpu) && replace_or_make_room(extent, gpu))
         tsr_copies_count_bytes(copies, (uint16_t)(1u << gpu), true);
     else
         tsr_copies_deny(copies, gpu);
@@ -142,8 +153,7 @@ CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu)
 void tsr_copies_begin_own(const struct tsr_extent *extent, struct tsr_copies *copies)
 {
     if (copies->replicas.owner && !tsr_copies_host_owns(copies) && tsr_copies_are_small(copies) &&
-        tsr_owners_have_room(0, copies->bytes, tsr_copies_held[0]) &&
-        tsr_replicas_give_home(extent, &copies->replicas) == CUDA_SUCCESS)
+        tsr_copies_have_room(0, copies->bytes) && tsr_replicas_give_home(extent, &copies->replicas) == CUDA_SUCCESS)
         tsr_copies_count_bytes(copies, 1, true);
 }
 

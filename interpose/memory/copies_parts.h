@@ -108,6 +108,10 @@ bool tsr_copies_use_in_place_locked(const struct tsr_copies_use *use, const stru
 /* The cell of one part that holds all bytes of the touch, and, if it is written, no others; NULL: there is more to it. */
 struct tsr_cell *tsr_copies_cell_locked(const struct tsr_touch *touch, struct tsr_copies **copies);
 
+/* In a pool: room for a copy. Takes no lock. */
+bool tsr_copies_have_room(uint32_t copy, uint64_t bytes);
+/* The GPU had no memory for a copy, though it should: others have some of it. They may give it back, so this is forgotten after a while. */
+void tsr_copies_found_full(uint32_t copy);
 /* Memory lock. Makes room for a copy on a full GPU. False: there is none to be made, or no quiet moment. */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
 /* Memory lock; nothing on its GPU uses the copy, of which it holds nothing alone. The copy goes. */

@@ -20,9 +20,30 @@
 #define RECENT 64u            /* uses: what they use stays, since it may be about to be pulled */
 #define QUIET_NS 100000000ull /* until nothing runs */
 #define YIELD_NS 1000000000ull /* the same where the program would get an error otherwise */
+#define KNOWN_FOR 16384u        /* uses after which a GPU may have more room than it had */
 
 static uint64_t
     full_at[TSR_DIRECTORY_COPIES]; /* lock; by GPU: tsr_copies_uses when there was no room the last time; 0: there was always */
+
+/* By GPU: what the pool and copies had of it when it had no more, and tsr_copies_uses then. */
+static struct {
+    uint64_t bytes, at; /* atomic; at 0: it always had more */
+} most[TSR_DIRECTORY_COPIES];
+
+bool tsr_copies_have_room(uint32_t copy, uint64_t bytes)
+{
+    uint64_t at = __atomic_load_n(&most[copy].at, __ATOMIC_RELAXED);
+    bool known = at && __atomic_load_n(&tsr_copies_uses, __ATOMIC_RELAXED) - at < KNOWN_FOR;
+    return tsr_owners_have_room(copy, bytes, __atomic_load_n(&tsr_copies_held[copy], __ATOMIC_RELAXED),
+                                known ? __atomic_load_n(&most[copy].bytes, __ATOMIC_RELAXED) : UINT64_MAX);
+}
+
+void tsr_copies_found_full(uint32_t copy)
+{
+    uint64_t taken = tsr_owners_owned(copy) + __atomic_load_n(&tsr_copies_held[copy], __ATOMIC_RELAXED);
+    __atomic_store_n(&most[copy].bytes, taken, __ATOMIC_RELAXED);
+    __atomic_store_n(&most[copy].at, __atomic_load_n(&tsr_copies_uses, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
 
 /* Whether the GPU can do without its copy. */
 static bool is_spare_locked(const struct tsr_copies *copies, uint32_t copy)

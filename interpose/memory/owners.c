@@ -241,11 +241,17 @@ void tsr_owners_remove(uint32_t rank, uint64_t bytes)
     count(rank, -bytes);
 }
 
-bool tsr_owners_have_room(uint32_t rank, uint64_t bytes, uint64_t copies_bytes)
+uint64_t tsr_owners_owned(uint32_t rank)
+{
+    return owners.owned_bytes[rank];
+}
+
+bool tsr_owners_have_room(uint32_t rank, uint64_t bytes, uint64_t copies_bytes, uint64_t most)
 {
     uint64_t spare = owners.device_bytes[rank] / SPARE_PART;
     uint64_t taken = owners.owned_bytes[rank] + copies_bytes + (spare < MOST_SPARE_BYTES ? spare : MOST_SPARE_BYTES);
-    return taken <= owners.device_bytes[rank] && owners.device_bytes[rank] - taken >= bytes;
+    most = owners.device_bytes[rank] < most ? owners.device_bytes[rank] : most;
+    return taken <= most && most - taken >= bytes;
 }
 
 void tsr_owners_refused(void)

@@ -52,8 +52,9 @@ void tsr_owners_look(uint64_t first, uint64_t end, uint64_t *bytes);
 
 bool tsr_owners_is_any(uint64_t address);
 
-/* Room for a copy of another GPU's memory. */
-bool tsr_owners_have_room(uint32_t rank, uint64_t bytes, uint64_t copies_bytes);
+uint64_t tsr_owners_owned(uint32_t rank);
+/* Room for a copy of another GPU's memory, on a GPU that has so much of copies, and no more than `most` for these and what it owns. */
+bool tsr_owners_have_room(uint32_t rank, uint64_t bytes, uint64_t copies_bytes, uint64_t most);
 
 struct tsr_owners_room {
     uint64_t total, free;

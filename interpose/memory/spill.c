@@ -22,6 +22,7 @@
 #define LOOK_NS 10000ull
 #define KEPT_USES 2u   /* as much as so many of the present use: what was used last stays, since there is the work that a fetch runs beside */
 #define MOST_AHEAD 2u  /* fetches that are under way ahead of launches: who needs something at once waits for no more */
+#define TRIES 2u       /* the first may find that the GPU has less room than it should */
 #define HOME 0u
 
 static struct tsr_recurrence order; /* copies' lock */
@@ -298,7 +299,7 @@ static struct tsr_copies *choose(uint64_t before)
 
 static bool has_room(uint64_t bytes)
 {
-    return tsr_owners_have_room(HOME, bytes, __atomic_load_n(&tsr_copies_held[HOME], __ATOMIC_RELAXED));
+    return tsr_copies_have_room(HOME, bytes);
 }
 
 static bool make_room(uint64_t bytes)
@@ -322,6 +323,8 @@ static bool fetch(struct tsr_extent *extent, bool ahead)
         return false;
     CUresult result = tsr_replicas_give_home(extent, &replicas);
     end_move(copies, &replicas);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        tsr_copies_found_full(HOME);
     if (result != CUDA_SUCCESS)
         return false;
     tsr_copies_count_bytes(copies, 1u << HOME, true);
@@ -338,7 +341,10 @@ bool tsr_spill_take(struct tsr_extent *extent)
 {
     if (tsr_is_any_capture() || !tsr_options()->fetch)
         return false;
-    return make_room(extent->bytes) && await_idle(extent->copies) && fetch(extent, false);
+    for (unsigned i = 0; i < TRIES && make_room(extent->bytes) && await_idle(extent->copies); i++)
+        if (fetch(extent, false))
+            return true;
+    return false;
 }
 
 /* What comes next of what home has no copy of, and when. NULL: nothing that is known. */

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests import emulated
-from tests.placement.test_large import GUEST, Machine
+from tests.placement.test_large import GUEST, Machine, learn, run
 
 TAKING = Path(__file__).with_name("pool_memory_guest.py")
 TWO = Machine(2, 24, 40)
@@ -17,6 +17,18 @@ def test_a_gpu_that_has_less_than_it_should(native_build: Path, tmp_path: Path) 
     ran = emulated.run(native, tmp_path, TWO.emulated, (TAKING, "beside", 50), options)
     assert ran.output == "True\n"
     assert ran.report["pool"]["split"] == 1
+
+
+def test_copies_fit_what_others_leave_of_the_gpu(native_build: Path, tmp_path: Path) -> None:
+    """Contexts, code and what no pool has lie in the reserve, too: less of the host's memory has copies at a time, but
+    what comes next is fetched all the same.
+    """
+    native, machine, words = native_build / "native", Machine(1, 24, 40, 64), (18, 4, 0, 256, 16)
+    learn(native, tmp_path, machine, TAKING, "taken", 0, *words)
+    few, many = (run(native, tmp_path, machine, TAKING, "taken", taken, *words) for taken in (24, 0))
+    assert few.output == many.output
+    assert few.report["pool"]["host"]["evicted"] > many.report["pool"]["host"]["evicted"] > 0
+    assert few.report["pool"]["host"]["through_link"] == many.report["pool"]["host"]["through_link"] == 0
 
 
 @pytest.mark.full
