@@ -135,6 +135,11 @@ void tsr_freed_release_complete_locked(void)
             release_set_locked(i);
 }
 
+bool tsr_freed_is_any_waiting_locked(void)
+{
+    return waiting.count;
+}
+
 void tsr_freed_release_after_waiting_locked(void)
 {
     bool complete = tsr_order_join_all() == CUDA_SUCCESS;

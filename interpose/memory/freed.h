@@ -17,6 +17,8 @@ bool tsr_freed_note_locked(uint64_t set, CUstream stream, CUcontext context);
 
 /* Makes free for all what streams have completed. */
 void tsr_freed_release_complete_locked(void);
+/* Whether something is not free for all yet. */
+bool tsr_freed_is_any_waiting_locked(void);
 /* Waits for all work, also of streams that nobody can ask any more. */
 void tsr_freed_release_after_waiting_locked(void);
 /* Its streams have ended, and with them all their work. */

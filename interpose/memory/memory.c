@@ -66,6 +66,8 @@ static void reclaim_doomed_locked(void)
 
 void tsr_memory_reclaim_locked(void)
 {
+    if (!doomed.count && !tsr_heap_idle_bytes(&small) && !tsr_pools_have_idle_locked())
+        return;
     reclaim_doomed_locked();
     tsr_pool_reclaim_locked();
     if (!tsr_is_any_capture()) /* during which nobody can wait for pulls of what is free */
@@ -125,7 +127,9 @@ CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
         return result;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();
+    tsr_owners_hold_host_back(true);
     result = allocate_locked(bytes, context, &allocation);
+    tsr_owners_hold_host_back(false);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         tsr_memory_reclaim_locked();
         result = allocate_locked(bytes, context, &allocation);

@@ -28,7 +28,7 @@ uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
 static struct {
     bool asked, on;
     uint32_t count, now; /* GPUs; the one that is being filled */
-    bool host_warned;
+    bool host_warned, host_held_back;
     uint64_t device_bytes[MOST_GPUS], pool_bytes[MOST_GPUS], owned_bytes[MOST_GPUS];
 } owners; /* memory lock */
 
@@ -121,7 +121,7 @@ bool tsr_owners_are_on(void)
 
 void tsr_owners_forget(void)
 {
-    owners.asked = owners.on = owners.host_warned = tsr_owners_begun = tsr_owners_host = false;
+    owners.asked = owners.on = owners.host_warned = owners.host_held_back = tsr_owners_begun = tsr_owners_host = false;
     for (uint32_t rank = 0; rank < MOST_GPUS; rank++)
         owners.pool_bytes[rank] = owners.owned_bytes[rank] = 0;
     owners.now = 0;
@@ -135,6 +135,16 @@ static uint64_t free_on(uint32_t rank)
     return owners.pool_bytes[rank] > owners.owned_bytes[rank] ? owners.pool_bytes[rank] - owners.owned_bytes[rank] : 0;
 }
 
+void tsr_owners_hold_host_back(bool held_back)
+{
+    owners.host_held_back = held_back;
+}
+
+static bool may_use_host(void)
+{
+    return tsr_owners_host && !owners.host_held_back;
+}
+
 uint32_t tsr_owners_next(uint64_t bytes, uint32_t but)
 {
     uint32_t host = tsr_session_host(tsr_session());
@@ -143,7 +153,7 @@ uint32_t tsr_owners_next(uint64_t bytes, uint32_t but)
         if (!(but >> rank & 1) && free_on(rank) >= bytes)
             return rank;
     }
-    return tsr_owners_host && !(but >> host & 1) && free_on(host) >= bytes ? host : TSR_OWNERS_NONE;
+    return may_use_host() && !(but >> host & 1) && free_on(host) >= bytes ? host : TSR_OWNERS_NONE;
 }
 
 uint32_t tsr_owners_too_small(uint64_t bytes)
@@ -158,7 +168,7 @@ uint64_t tsr_owners_most(void)
     for (uint32_t rank = 0; rank < owners.count; rank++)
         if (free_on(rank) > most)
             most = free_on(rank);
-    if (most < PAGE && tsr_owners_host)
+    if (most < PAGE && may_use_host())
         most = free_on(host) < piece_bytes ? free_on(host) : piece_bytes;
     return most / PAGE * PAGE;
 }
@@ -300,7 +310,7 @@ struct tsr_owners_room tsr_owners_room(void)
         room.total += owners.pool_bytes[rank];
         room.free += free_on(rank);
     }
-    if (tsr_owners_host) {
+    if (may_use_host()) {
         room.total += owners.pool_bytes[tsr_session_host(tsr_session())];
         room.free += free_on(tsr_session_host(tsr_session()));
     }

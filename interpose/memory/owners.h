@@ -30,6 +30,8 @@ static inline bool tsr_owners_have_host(void)
 {
     return __builtin_expect(__atomic_load_n(&tsr_owners_host, __ATOMIC_RELAXED), 0);
 }
+/* While this is so, the host gets nothing new: what is free, and not taken back yet, may make room on GPUs. */
+void tsr_owners_hold_host_back(bool held_back);
 /* The driver has none, for this reason: there is none from now on. */
 void tsr_owners_host_refused(int error);
 void tsr_owners_add(uint32_t rank, uint64_t bytes);

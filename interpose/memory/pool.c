@@ -164,6 +164,14 @@ void tsr_pool_reclaim_locked(void)
         tsr_heap_trim(&pools.data[i]->heap, 0);
 }
 
+bool tsr_pools_have_idle_locked(void)
+{
+    bool any = tsr_freed_is_any_waiting_locked();
+    for (size_t i = 0; i < pools.count && !any; i++)
+        any = tsr_heap_idle_bytes(&pools.data[i]->heap);
+    return any;
+}
+
 static struct tsr_allocation *take_locked(struct tsr_pool *pool, uint64_t set, size_t bytes, CUcontext context)
 {
     struct tsr_allocation *taken = tsr_allocation_take(&pool->heap, set, bytes, context);
@@ -188,7 +196,9 @@ static CUresult allocate_locked(struct tsr_pool *pool, uint64_t set, size_t byte
     if ((*out = take_locked(pool, set, bytes, context)))
         return CUDA_SUCCESS;
     trim_all_locked();
+    tsr_owners_hold_host_back(true);
     CUresult result = tsr_heap_grow(&pool->heap, bytes);
+    tsr_owners_hold_host_back(false);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         tsr_memory_reclaim_locked();
         result = tsr_heap_grow(&pool->heap, bytes);

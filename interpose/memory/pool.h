@@ -56,6 +56,8 @@ void tsr_pool_settle_all_locked(void);
 /* What trimming would return, at a quiet moment. */
 uint64_t tsr_pools_spare_bytes_locked(void);
 void tsr_pool_reclaim_locked(void);
+/* Whether that may return something. */
+bool tsr_pools_have_idle_locked(void);
 void tsr_pool_forget(void);
 
 #endif

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests import emulated
-from tests.placement.test_large import GUEST, Machine, learn, run
+from tests.placement.test_large import GUEST, MEBIBYTE, Machine, learn, run
 
 TAKING = Path(__file__).with_name("pool_memory_guest.py")
 TWO = Machine(2, 24, 40)
@@ -17,6 +17,12 @@ def test_a_gpu_that_has_less_than_it_should(native_build: Path, tmp_path: Path) 
     ran = emulated.run(native, tmp_path, TWO.emulated, (TAKING, "beside", 50), options)
     assert ran.output == "True\n"
     assert ran.report["pool"]["split"] == 1
+
+
+@pytest.mark.parametrize("kept", [0, (1 << 64) - 1])
+def test_what_lies_idle_goes_before_the_host_is_used(kept: int, native_build: Path, tmp_path: Path) -> None:
+    ran = run(native_build / "native", tmp_path, Machine(1, 24, 40, 64), TAKING, "idle", kept)
+    assert ran.report["pool"]["host"]["most_owned_bytes"] <= 8 * MEBIBYTE  # of a pool's first 32
 
 
 def test_copies_fit_what_others_leave_of_the_gpu(native_build: Path, tmp_path: Path) -> None:
