@@ -75,54 +75,90 @@ static CUmemLocation on_gpu(uint32_t gpu)
     return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = tsr_gpu_device(gpu)};
 }
 
-/* On the first GPU that has room. NOT_SUPPORTED: there is no pool, or it is none of the home GPU's memory. */
-static CUresult create_in_pool(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop)
+struct request {
+    const CUmemAllocationProp *prop; /* such that executors can have it */
+    size_t size;
+    CUmemAllocationHandleType types; /* as the application asked for */
+    bool reclaimed;                  /* there is nothing to take back any more */
+};
+
+/* TSR_OWNERS_NONE: none of them that has not been tried has room. */
+static uint32_t next_owner(const struct request *request, uint32_t tried)
 {
-    CUmemAllocationProp elsewhere = *prop;
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    uint32_t tried = 0, rank;
     tsr_memory_lock();
-    bool pooled = tsr_memory_is_home(&prop->location) && tsr_owners_are_on();
+    tsr_owners_hold_host_back(!request->reclaimed);
+    uint32_t rank = tsr_owners_next(request->size, tried);
+    tsr_owners_hold_host_back(false);
     tsr_memory_unlock();
-    while (pooled && result == CUDA_ERROR_OUT_OF_MEMORY) {
-        tsr_memory_lock();
-        rank = tsr_owners_next(size, tried);
-        tsr_memory_unlock();
-        if (rank == TSR_OWNERS_NONE)
-            break;
-        tried |= 1u << rank;
-        uint32_t gpu = tsr_session_gpu(tsr_session(), rank);
-        elsewhere.location = gpu == TSR_GPU_HOST ? tsr_backing_host() : on_gpu(gpu);
-        elsewhere.allocFlags = gpu == TSR_GPU_HOST ? (typeof(elsewhere.allocFlags)){0} : prop->allocFlags;
-        result = gpu == TSR_GPU_HOST ? tsr_real.cuMemCreate(handle, size, &elsewhere, 0) : create(handle, size, &elsewhere, 0);
-        if (result != CUDA_SUCCESS && gpu == TSR_GPU_HOST) {
-            tsr_memory_lock();
-            tsr_owners_host_refused((int)result);
-            tsr_memory_unlock();
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        if (result != CUDA_SUCCESS)
-            continue;
-        tsr_physical_created(*handle, CU_MEM_HANDLE_TYPE_NONE, -1);
-        tsr_memory_lock();
-        tsr_physical_owned_locked(*handle, rank, size);
-        tsr_memory_unlock();
-    }
-    return pooled ? result : CUDA_ERROR_NOT_SUPPORTED;
+    return rank;
 }
 
-/* Memory that the application does not mean to share is made such that it can be. */
-static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop)
+static CUresult create_on_host(CUmemGenericAllocationHandle *handle, const struct request *request)
+{
+    CUmemAllocationProp properties = *request->prop;
+    properties.location = tsr_backing_host();
+    properties.allocFlags = (typeof(properties.allocFlags)){0};
+    CUresult result = tsr_real.cuMemCreate(handle, request->size, &properties, 0);
+    if (result == CUDA_SUCCESS)
+        return result;
+    tsr_memory_lock();
+    tsr_owners_host_refused((int)result);
+    tsr_memory_unlock();
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult create_on(uint32_t gpu, CUmemGenericAllocationHandle *handle, const struct request *request)
+{
+    CUmemAllocationProp properties = *request->prop;
+    if (gpu == TSR_GPU_HOST)
+        return create_on_host(handle, request);
+    properties.location = on_gpu(gpu);
+    return create(handle, request->size, &properties, 0);
+}
+
+/* On the first GPU that has room. NOT_SUPPORTED: there is no pool, it is none of the home GPU's memory, or the driver has no such handles. */
+static CUresult create_in_pool(CUmemGenericAllocationHandle *handle, const struct request *request)
+{
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    bool host_can = request->prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    uint32_t tried = host_can ? 0 : 1u << tsr_session_host(tsr_session()), rank;
+    tsr_memory_lock();
+    bool pooled = tsr_memory_is_home(&request->prop->location) && tsr_owners_are_on();
+    tsr_memory_unlock();
+    if (!pooled)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && (rank = next_owner(request, tried)) != TSR_OWNERS_NONE) {
+        tried |= 1u << rank;
+        result = create_on(tsr_session_gpu(tsr_session(), rank), handle, request);
+        if (result != CUDA_SUCCESS)
+            continue;
+        tsr_physical_created(*handle, request->types, -1);
+        tsr_memory_lock();
+        tsr_physical_owned_locked(*handle, rank, request->size);
+        tsr_memory_unlock();
+    }
+    return result;
+}
+
+/*
+ * Memory that the application does not mean to share is made such that it can be. What it may share is its own affair, but in a pool: there allocators that
+ * always ask for handles would have to do with the home GPU.
+ */
+static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                                 bool reclaimed)
 {
     CUmemAllocationProp shareable = *prop;
+    bool is_private = prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE;
     if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE || prop->allocFlags.compressionType)
+        prop->allocFlags.compressionType)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (!has_room(&prop->location, size))
+    if (is_private && !has_room(&prop->location, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    shareable.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    CUresult result = create_in_pool(handle, size, &shareable);
-    if (result != CUDA_ERROR_NOT_SUPPORTED)
+    shareable.requestedHandleTypes =
+        (CUmemAllocationHandleType)((unsigned)prop->requestedHandleTypes | CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    const struct request request = {&shareable, size, prop->requestedHandleTypes, reclaimed};
+    CUresult result = create_in_pool(handle, &request);
+    if (result != CUDA_ERROR_NOT_SUPPORTED || !is_private)
         return result;
     result = create(handle, size, &shareable, 0);
     if (result == CUDA_SUCCESS)
@@ -133,10 +169,10 @@ static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t si
 TSR_REDIRECTED(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
                             unsigned long long flags)
 {
-    CUresult result = handle && prop && !flags ? create_shareable(handle, size, prop) : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = handle && prop && !flags ? create_shareable(handle, size, prop, false) : CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         tsr_memory_reclaim();
-        result = create_shareable(handle, size, prop);
+        result = create_shareable(handle, size, prop, true);
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         tsr_owners_refused();
@@ -279,6 +315,6 @@ TSR_REDIRECTED(cuMemGetAllocationPropertiesFromHandle)(CUmemAllocationProp *prop
     if (result == CUDA_SUCCESS && tsr_physical_types_of(handle, &types))
         prop->requestedHandleTypes = types;
     if (result == CUDA_SUCCESS && is_owned(handle))
-        prop->location.id = tsr_session()->home;
+        prop->location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = tsr_session()->home};
     return result;
 }

@@ -11,6 +11,15 @@ TAKING = Path(__file__).with_name("pool_memory_guest.py")
 TWO = Machine(2, 24, 40)
 
 
+@pytest.mark.parametrize("way", ["mapped", "handles"])
+@pytest.mark.parametrize("host", [0, 32])
+def test_what_the_program_maps_by_itself_lies_on_all(way: str, host: int, native_build: Path, tmp_path: Path) -> None:
+    """Also if it could share it: allocators that always ask for handles share nothing."""
+    ran = run(native_build / "native", tmp_path, Machine(2, 24, 40, host), TAKING, way)
+    assert ran.lines == [f"{24 + host // 2} True True 0", "True"]
+    assert [gpu["owned_bytes"] for gpu in ran.report["pool"]["gpus"]] == [24 * MEBIBYTE] * 2
+
+
 def test_a_gpu_that_has_less_than_it_should(native_build: Path, tmp_path: Path) -> None:
     """14 MiB of it are left; 20 fit, as the home GPU has 10."""
     native, options = native_build / "native", (*TWO.options, "--show", "all")
