@@ -6,13 +6,18 @@
 #include "memory/home_only.h"
 #include "object/registry.h"
 #include "memory/memory.h"
+#include "memory/room.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
 
 TSR_REDIRECTED(cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
-    CUresult result = tsr_real.cuMemAllocManaged(dptr, bytesize, flags);
+    struct tsr_room room = {.device = TSR_ROOM_CURRENT, .bytes = bytesize};
+    CUresult result;
+    do
+        result = tsr_real.cuMemAllocManaged(dptr, bytesize, flags);
+    while (tsr_room_is_made(&room, result));
     if (result == CUDA_SUCCESS)
         tsr_home_only_add(*dptr, bytesize, TSR_REASON_MEMORY_MANAGED);
     return result;

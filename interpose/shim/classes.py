@@ -30,6 +30,9 @@ ENTERS_ALL = {"cuCtxRecordEvent", "cuCtxWaitEvent", "cuGreenCtxRecordEvent", "cu
 NEEDS_CONTEXT = {"cuEventCreate"}
 WAITS_FOR_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
 
+# Takes memory of the current context's GPU, in which copies of memory make room for it (memory/room.h).
+NEEDS_ROOM = re.compile(r"cu(Array|Array3D|MipmappedArray)Create|cuCtxSetLimit$")
+
 # Called before the process has a driver, and by the loader of runtimes; their failure says nothing.
 ONLY_FORWARDED = re.compile(r"cuGetError|cuDriverGetVersion|cuGetExportTable")
 # Neither enqueue work nor show how much of deferred launches (deferred.h) is done, which are given to GPUs before an

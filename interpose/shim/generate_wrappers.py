@@ -27,6 +27,7 @@ from interpose.shim.classes import (  # noqa: E402
     AT_ONCE,
     AWAITS_DEFERRED,
     BEFOREHAND,
+    NEEDS_ROOM,
     ONLY_FORWARDED,
     QUERIES,
     apart_of,
@@ -51,6 +52,7 @@ INCLUDES = """#include "launch/copy_apart.h"
 #include "memory/copies.h"
 #include "memory/migrate.h"
 #include "memory/pool.h"
+#include "memory/room.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
 #include "record/recorder.h"
@@ -193,6 +195,14 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
             "    if (outcome == CUDA_SUCCESS)",
             "        outcome = tsr_order_state();",
             *(QUERY if name_of(row) in QUERIES else []),
+        ]
+    elif NEEDS_ROOM.match(row.symbol):
+        lines = [
+            "    struct tsr_room room = {.device = TSR_ROOM_CURRENT};",
+            "    CUresult outcome;",
+            "    do",
+            f"        outcome = tsr_real.{arguments};",
+            "    while (tsr_room_is_made(&room, outcome));",
         ]
     else:
         lines = [f"    CUresult outcome = tsr_real.{arguments};"]

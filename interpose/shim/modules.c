@@ -8,6 +8,7 @@
 #include "order/order.h"
 #include "memory/memory.h"
 #include "memory/constants.h"
+#include "memory/room.h"
 #include "driver/real.h"
 #include "record/recorder.h"
 #include "shim/deferred.h"
@@ -105,12 +106,21 @@ TSR_ENGAGED(cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary lib
                         dptr);
 }
 
+/* Code and variables find room that copies of memory have taken. */
+#define LOAD(result, call)                                                                                                     \
+    do {                                                                                                                       \
+        struct tsr_room room = {.device = TSR_ROOM_CURRENT};                                                                   \
+        do                                                                                                                     \
+            (result) = tsr_real.call;                                                                                          \
+        while (tsr_room_is_made(&room, result));                                                                               \
+    } while (0)
+
 TSR_ENGAGED(cuModuleLoad)(CUmodule *module, const char *fname)
 {
     uint64_t start = tsr_record_start();
     CUresult result = tsr_order_state();
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuModuleLoad(module, fname);
+        LOAD(result, cuModuleLoad(module, fname));
     return loaded(start, TSR_ROW_cuModuleLoad, result, (void *const *)module, NULL, fname, false, __builtin_return_address(0));
 }
 
@@ -119,7 +129,7 @@ TSR_ENGAGED(cuModuleLoadData)(CUmodule *module, const void *image)
     uint64_t start = tsr_record_start();
     CUresult result = tsr_order_state();
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuModuleLoadData(module, image);
+        LOAD(result, cuModuleLoadData(module, image));
     return loaded(start, TSR_ROW_cuModuleLoadData, result, (void *const *)module, image, NULL, false,
                   __builtin_return_address(0));
 }
@@ -130,7 +140,7 @@ TSR_ENGAGED(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned in
     uint64_t start = tsr_record_start();
     CUresult result = tsr_order_state();
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+        LOAD(result, cuModuleLoadDataEx(module, image, numOptions, options, optionValues));
     return loaded(start, TSR_ROW_cuModuleLoadDataEx, result, (void *const *)module, image, NULL, false,
                   __builtin_return_address(0));
 }
@@ -140,7 +150,7 @@ TSR_ENGAGED(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
     uint64_t start = tsr_record_start();
     CUresult result = tsr_order_state();
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
+        LOAD(result, cuModuleLoadFatBinary(module, fatCubin));
     return loaded(start, TSR_ROW_cuModuleLoadFatBinary, result, (void *const *)module, fatCubin, NULL, false,
                   __builtin_return_address(0));
 }
@@ -161,8 +171,9 @@ TSR_ENGAGED(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_optio
                                unsigned int numLibraryOptions)
 {
     uint64_t start = tsr_record_start();
-    CUresult result = tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-                                                 libraryOptionValues, numLibraryOptions);
+    CUresult result;
+    LOAD(result, cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                                   libraryOptionValues, numLibraryOptions));
     return loaded(start, TSR_ROW_cuLibraryLoadData, result, (void *const *)library, code, NULL, true,
                   __builtin_return_address(0));
 }
@@ -172,8 +183,9 @@ TSR_ENGAGED(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUj
                                    unsigned int numLibraryOptions)
 {
     uint64_t start = tsr_record_start();
-    CUresult result = tsr_real.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions,
-                                                     libraryOptions, libraryOptionValues, numLibraryOptions);
+    CUresult result;
+    LOAD(result, cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                                       libraryOptionValues, numLibraryOptions));
     return loaded(start, TSR_ROW_cuLibraryLoadFromFile, result, (void *const *)library, NULL, fileName, true,
                   __builtin_return_address(0));
 }

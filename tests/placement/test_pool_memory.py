@@ -46,6 +46,14 @@ def test_copies_fit_what_others_leave_of_the_gpu(native_build: Path, tmp_path: P
     assert few.report["pool"]["host"]["through_link"] == many.report["pool"]["host"]["through_link"] == 0
 
 
+def test_code_finds_room_beside_copies(native_build: Path, tmp_path: Path) -> None:
+    """Copies of the host's memory have filled what the pool leaves of the GPU; a module's variables need half of it."""
+    native, machine, words = native_build / "native", Machine(1, 24, 40, 64), (18, 4, 0, 256, 16)
+    learn(native, tmp_path, machine, TAKING, "taken", 0, *words)
+    alone, ran = (run(native, tmp_path, machine, TAKING, *way, *words) for way in (("taken", 0), ("code", 20)))
+    assert ran.output == alone.output
+
+
 @pytest.mark.full
 def test_eight_gpus_give_all_that_they_say(native_build: Path, tmp_path: Path) -> None:
     """More than a TiB."""
