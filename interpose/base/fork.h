@@ -3,6 +3,9 @@
  * initialised again, and tables that describe the parent are emptied. This is the only place in a library that calls pthread_atfork, so the order
  * is defined: in the child, and in the parent after the fork, listeners are called in the order in which they registered; before the fork in reverse.
  * One that registers while another thread forks may be called in the child alone, never in the parent alone.
+ *
+ * The shim registers none before the driver's own cuInit: what it does before a fork may take calls of the driver, which must not have prepared
+ * for the fork by then.
  */
 #ifndef TSR_BASE_FORK_H
 #define TSR_BASE_FORK_H

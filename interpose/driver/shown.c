@@ -32,11 +32,11 @@ CUresult tsr_shown_init(unsigned flags)
     const char *list = tsr_options()->shown;
     if (!*list)
         return tsr_real.cuInit(flags);
-    tsr_fork_listen(&forks);
     pthread_mutex_lock(&lock);
     char *shown = getenv(VARIABLE);
     bool hides = is_first_of(shown, list) && (shown = strdup(shown)) && setenv(VARIABLE, list, 1) == 0;
     CUresult result = tsr_real.cuInit(flags);
+    tsr_fork_listen(&forks);
     if (hides) {
         setenv(VARIABLE, shown, 1);
         free(shown);

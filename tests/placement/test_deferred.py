@@ -53,6 +53,17 @@ def test_nobody_waits_for_the_driver_and_all_is_the_same(
     assert sum((deferred.graphs if graphs else deferred.by_device).values()) == LAUNCHES
 
 
+def test_a_fork_waits_for_what_is_deferred_where_the_home_gpu_alone_is_shown(
+    native_build: Path, tree: Path, tmp_path: Path
+) -> None:
+    native = native_build / "native"
+    slow = {**delays(native, tree, 1, CALL, SLOW_US), **AT_HOME, **DEFERRED}
+    options = (*ALL_GPUS, "--show", "home")
+    alone = run(native, tmp_path, MACHINE, (GUEST, LAUNCHES, "forked"))
+    shown = run(native, tmp_path, MACHINE, (GUEST, LAUNCHES, "forked"), options, variables=slow, timeout_s=60)
+    assert shown.lines == alone.lines
+
+
 @pytest.mark.parametrize("way", ["refused", "refused before its end"])
 def test_what_the_driver_refuses_a_later_call_says_once(
     way: str, native_build: Path, tree: Path, tmp_path: Path
