@@ -219,6 +219,22 @@ TEST(a_killed_process_gives_back)
     close(ends[1]);
 }
 
+TEST(a_process_that_executed_another_program_gives_back)
+{
+    context_of(0);
+    pid_t child = fork();
+    if (child == 0) {
+        bool held = tsr_live_memory_take(emulated, tsr_live_attach(emulated), 0, EMULATED_MEMORY_BYTES);
+        int row = tsr_live_attach(emulated); /* as the program does that takes its place */
+        _exit(held && tsr_live_memory_take(emulated, row, 0, EMULATED_MEMORY_BYTES) ? 7 : 8);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK_EQ(WEXITSTATUS(status), 7);
+    CHECK(tsr_device_memory_take(0, PAGE));
+    tsr_device_memory_give(0, PAGE);
+}
+
 TEST(kernel_rows_add_up)
 {
     context_of(0);

@@ -43,13 +43,18 @@ static void row_give_back(struct tsr_machine *machine, struct tsr_process_row *r
     }
 }
 
-/* Processes that died without giving back what they held. Whoever clears the pid gives back; the row is free after that. */
-static void collect_dead(struct tsr_machine *machine)
+/*
+ * Processes that died without giving back what they held, and `replaced` (0: none), which has executed another program since. Whoever clears the
+ * pid gives back; the row is free after that.
+ */
+static void collect_dead(struct tsr_machine *machine, uint32_t replaced)
 {
     for (int i = 0; i < TSR_MACHINE_PROCESSES; i++) {
         struct tsr_process_row *row = &machine->process[i];
         uint32_t pid = __atomic_load_n(&row->pid, __ATOMIC_ACQUIRE);
-        if (pid == 0 || pid == PID_WRITING || start_ticks(pid) == __atomic_load_n(&row->start_ticks, __ATOMIC_ACQUIRE))
+        if (pid == 0 || pid == PID_WRITING)
+            continue;
+        if (pid != replaced && start_ticks(pid) == __atomic_load_n(&row->start_ticks, __ATOMIC_ACQUIRE))
             continue;
         row_give_back(machine, row);
         __atomic_compare_exchange_n(&row->pid, &pid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -60,7 +65,7 @@ int tsr_live_attach(struct tsr_machine *machine)
 {
     uint32_t self = (uint32_t)getpid();
     uint64_t ticks = start_ticks(self);
-    collect_dead(machine);
+    collect_dead(machine, self);
     __atomic_add_fetch(&machine->processes, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < TSR_MACHINE_PROCESSES; i++) {
         struct tsr_process_row *row = &machine->process[i];
@@ -99,7 +104,7 @@ bool tsr_live_memory_take(struct tsr_machine *machine, int row, uint32_t device,
     if (!take(machine, device, bytes)) {
         if (bytes > machine->devices[device].memory_bytes)
             return false;
-        collect_dead(machine);
+        collect_dead(machine, 0);
         if (!take(machine, device, bytes))
             return false;
     }
