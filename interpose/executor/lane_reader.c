@@ -70,14 +70,19 @@ static bool is_closed(const struct tsr_lane *lane)
     return __atomic_load_n(&lane->closed, __ATOMIC_SEQ_CST) != 0;
 }
 
+/* Before fences are opened: a stream that passes one of these finds the error. */
+static void say_failed(struct tsr_lane *lane, CUresult error)
+{
+    uint32_t none = CUDA_SUCCESS;
+    __atomic_compare_exchange_n(&lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
 static void fail(struct tsr_lane_reader *reader, CUresult error)
 {
     const char *name = "?";
     cuGetErrorName(error, &name);
     fprintf(stderr, "tessera-executor: %s; the application gets the error\n", name);
-    /* In this order: a stream that passes a fence opened here finds the error. */
-    uint32_t none = CUDA_SUCCESS;
-    __atomic_compare_exchange_n(&reader->lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    say_failed(reader->lane, error);
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
         __atomic_store_n(&reader->lane->away[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
 }
@@ -508,13 +513,19 @@ drop:
     return result;
 }
 
+/* Not if it goes on without this executor. */
+static bool is_gone(const struct tsr_lane *lane)
+{
+    return __atomic_load_n(&lane->closed, __ATOMIC_SEQ_CST) != TSR_LANE_PARDONED;
+}
+
 /*
  * The application is gone: work that still waits for its fences, or another executor's, must not keep this process alive. If it goes on without this executor, others' fences still say
  * what they have done.
  */
 static void open_fences(struct tsr_lane_reader *reader)
 {
-    bool gone = __atomic_load_n(&reader->lane->closed, __ATOMIC_SEQ_CST) != TSR_LANE_PARDONED;
+    bool gone = is_gone(reader->lane);
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
         __atomic_store_n(&reader->lane->home[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
         for (uint32_t other = 0; other < TSR_LANES; other++)
@@ -535,6 +546,8 @@ static void disconnect(struct tsr_lane_reader *reader)
 
 void tsr_lane_reader_stop(struct tsr_lane_reader *reader)
 {
+    if (is_gone(reader->lane)) /* or it has closed its socket, and goes on */
+        say_failed(reader->lane, CUDA_ERROR_LAUNCH_FAILED);
     open_fences(reader);
     __atomic_store_n(&reader->stop, 1, __ATOMIC_RELEASE);
     tsr_os_futex_wake(&reader->lane->sleeping, 1, true);

@@ -31,15 +31,16 @@ _Static_assert(offsetof(struct tsr_lane_ring, records) == 256, "tests/security/t
 _Static_assert(offsetof(struct tsr_lane, sleeping) == 128, "scripts/lab shared-lines counts on it");
 
 /* Somebody listens from before the application begins: who is refused comes too late, and only a full queue is worth waiting for. */
-static int connect_within(const char *path, uint64_t ns)
+static struct tsr_os_file connect_within(const char *path, uint64_t ns)
 {
     uint64_t deadline = tsr_os_monotonic_ns() + ns;
     int descriptor;
     while ((descriptor = tsr_socket_connect(path, SOCK_NONBLOCK)) < 0 && errno == EAGAIN && tsr_os_monotonic_ns() < deadline)
         poll(NULL, 0, 5);
-    if (descriptor >= 0)
-        fcntl(descriptor, F_SETFL, 0);
-    return descriptor;
+    if (descriptor < 0)
+        return (struct tsr_os_file){.descriptor = -1};
+    fcntl(descriptor, F_SETFL, 0);
+    return tsr_os_file_keep(descriptor);
 }
 
 static bool send_message(int to, const struct tsr_message *message, int descriptor)
@@ -51,13 +52,13 @@ static bool send_message(int to, const struct tsr_message *message, int descript
 /* Until there is an answer, the executor has ended, or it has been declared lost. */
 static bool receive_reply(struct tsr_lane_client *lane, struct tsr_reply *reply)
 {
-    struct pollfd wait = {.fd = lane->socket, .events = POLLIN};
+    struct pollfd wait = {.fd = lane->socket.descriptor, .events = POLLIN};
     while (!tsr_lane_is_lost(lane)) {
         int ready = poll(&wait, 1, ANSWER_POLL_MS);
         if (ready < 0 && errno != EINTR)
             return false;
         if (ready > 0)
-            return recv(lane->socket, reply, sizeof *reply, 0) == (ssize_t)sizeof *reply;
+            return recv(lane->socket.descriptor, reply, sizeof *reply, 0) == (ssize_t)sizeof *reply;
     }
     return false;
 }
@@ -68,7 +69,8 @@ static CUresult ask(struct tsr_lane_client *lane, struct tsr_message *message, i
     message->version = TSR_LANE_VERSION;
     pthread_mutex_lock(&lane->ask_lock);
     __atomic_store_n(&lane->asking, 1, __ATOMIC_RELEASE);
-    bool answered = !tsr_lane_is_lost(lane) && send_message(lane->socket, message, descriptor) && receive_reply(lane, reply);
+    bool answered = !tsr_lane_is_lost(lane) && tsr_os_file_is_ours(&lane->socket) &&
+                    send_message(lane->socket.descriptor, message, descriptor) && receive_reply(lane, reply);
     __atomic_store_n(&lane->asking, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lane->ask_lock);
     if (answered)
@@ -96,7 +98,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t
     int memory = tsr_os_memfd("tessera-lane", TSR_LANE_SPACING);
     if (!client || memory < 0 || !tsr_os_seal(memory, F_SEAL_SHRINK | F_SEAL_GROW))
         goto drop_memory;
-    *client = (struct tsr_lane_client){.number = number, .socket = -1, .memory = -1};
+    *client = (struct tsr_lane_client){.number = number, .socket.descriptor = -1, .memory = -1};
     pthread_mutex_init(&client->ask_lock, NULL);
     pthread_mutex_init(&client->fence_lock, NULL);
     client->lane =
@@ -105,7 +107,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t
         goto drop_memory;
     client->lane->version = TSR_LANE_VERSION;
     client->socket = connect_within(socket_path, CONNECT_TIMEOUT_NS);
-    if (client->socket < 0)
+    if (client->socket.descriptor < 0)
         goto unmap_lane;
     struct tsr_message hello = {
         .kind = TSR_MESSAGE_HELLO, .address = (uint64_t)(uintptr_t)client->lane, .bytes = TSR_LANE_SPACING};
@@ -119,7 +121,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t
 
 stop_watching:
     tsr_watch_stop(client);
-    close(client->socket);
+    tsr_os_file_close(&client->socket);
 unmap_lane:
     tsr_os_unmap(client->lane, TSR_LANE_SPACING);
 drop_memory:
@@ -170,7 +172,9 @@ void tsr_lane_pardon(struct tsr_lane_client *lane)
     __atomic_store_n(&lane->lost, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&lane->pardoned, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&lane->lane->closed, TSR_LANE_PARDONED, __ATOMIC_SEQ_CST);
-    shutdown(lane->socket, SHUT_RDWR); /* the executor's process may serve another application with a context of its own */
+    if (tsr_os_file_is_ours(&lane->socket))
+        shutdown(lane->socket.descriptor,
+                 SHUT_RDWR); /* the executor's process may serve another application with a context of its own */
     tsr_warn("executor %u failed with work of contexts that have ended; what was to run there runs at home", lane->number);
 }
 

@@ -8,6 +8,8 @@
 
 #include <tessera/lane.h>
 
+#include "base/os.h"
+
 /* Records of a stream. */
 struct tsr_lane_flow {
     TSR_APART uint32_t posted; /* atomic; written while the stream is held */
@@ -23,16 +25,16 @@ struct tsr_lane_client {
     struct tsr_lane *lane; /* shared with the executor */
 
     TSR_APART pthread_mutex_t ask_lock;
-    int socket;          /* ask_lock */
-    int memory;          /* until it has been sent to the other executors; -1: none */
-    uint32_t asking;     /* atomic; 1 while an answer is awaited */
-    uint32_t decided;    /* atomic; 1: whether work was lost with the executor has been decided */
-    uint32_t standing;   /* atomic; 1 while a thread carries out its records at home */
-    uint32_t pending;    /* atomic; records that this thread has taken and that are not complete */
-    uint64_t pulse;      /* atomic; the last one that watch.c's thread saw */
-    uint64_t started_ns; /* when watching began */
-    uint64_t pulse_ns;   /* atomic; when that was seen */
-    uint32_t process;    /* atomic; the executor's; 0: not known yet */
+    struct tsr_os_file socket; /* ask_lock; the program may close it */
+    int memory;                /* until it has been sent to the other executors; -1: none */
+    uint32_t asking;           /* atomic; 1 while an answer is awaited */
+    uint32_t decided;          /* atomic; 1: whether work was lost with the executor has been decided */
+    uint32_t standing;         /* atomic; 1 while a thread carries out its records at home */
+    uint32_t pending;          /* atomic; records that this thread has taken and that are not complete */
+    uint64_t pulse;            /* atomic; the last one that watch.c's thread saw */
+    uint64_t started_ns;       /* when watching began */
+    uint64_t pulse_ns;         /* atomic; when that was seen */
+    uint32_t process;          /* atomic; the executor's; 0: not known yet */
     /* Of the thread that carries out its records at home, if there is one, or else of watch.c's: */
     bool closed;                        /* the lane is closed to the executor, */
     uint64_t positions[TSR_LANE_RINGS]; /* and these are the next records */

@@ -40,11 +40,17 @@ static void open_fences(struct tsr_lane *lane)
     }
 }
 
+/* False: it had one. */
+static bool set_error(struct tsr_lane *lane, CUresult error)
+{
+    uint32_t none = CUDA_SUCCESS;
+    return __atomic_compare_exchange_n(&lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
 void tsr_lane_fail(struct tsr_lane_client *client, CUresult error, const char *how)
 {
     /* In this order: a stream that passes a fence opened here finds the error. */
-    uint32_t none = CUDA_SUCCESS;
-    if (__atomic_compare_exchange_n(&client->lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    if (set_error(client->lane, error))
         tsr_error("executor %u %s; work that it had is lost, and the application gets an error", client->number, how);
     open_fences(client->lane);
 }
@@ -77,6 +83,19 @@ static void give_up(struct tsr_lane_client *client, const char *how)
     if (__atomic_exchange_n(&client->lost, 1, __ATOMIC_SEQ_CST))
         return;
     decide(client, how);
+    __atomic_store_n(&client->decided, 1, __ATOMIC_RELEASE);
+}
+
+/* The executor takes it for the program's end, drops what it has not done by then, and may have set the error. */
+static void cut_off(struct tsr_lane_client *client)
+{
+    if (__atomic_exchange_n(&client->lost, 1, __ATOMIC_SEQ_CST))
+        return;
+    tsr_error(
+        "executor %u: the program has closed a descriptor that it did not open, the way to this executor; it gets an error",
+        client->number);
+    set_error(client->lane, CUDA_ERROR_LAUNCH_FAILED);
+    open_fences(client->lane);
     __atomic_store_n(&client->decided, 1, __ATOMIC_RELEASE);
 }
 
@@ -122,8 +141,12 @@ static void look_at_all(uint64_t *last_look_ns)
             look_again(lanes[i]);
             continue;
         }
+        if (!tsr_os_file_is_ours(&lanes[i]->socket)) {
+            cut_off(lanes[i]);
+            continue;
+        }
         watched[count] = lanes[i];
-        ends[count++] = (struct pollfd){.fd = lanes[i]->socket, .events = POLLRDHUP};
+        ends[count++] = (struct pollfd){.fd = lanes[i]->socket.descriptor, .events = POLLRDHUP};
     }
     poll(ends, count, 0);
     for (unsigned i = 0; i < count; i++)

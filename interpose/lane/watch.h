@@ -4,7 +4,7 @@
  *
  * The executor is then lost for good. If it has no incomplete work, the application continues at home and need not know. Otherwise the lane's
  * error is set, all fences are opened so that nobody waits for work that will not happen, and every later call that waits or
- * enqueues returns the error.
+ * enqueues returns the error. So it is, whether or not it has incomplete work, when the program has closed the socket.
  */
 #ifndef TSR_LANE_WATCH_H
 #define TSR_LANE_WATCH_H

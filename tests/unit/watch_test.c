@@ -19,7 +19,7 @@ __thread struct tsr_session_counting tsr_session_counts_here;
 static struct tsr_policy policy;
 static struct tsr_session session = {.policy = &policy};
 static struct tsr_lane lane;
-static struct tsr_lane_client client = {.lane = &lane, .number = 1, .socket = -1};
+static struct tsr_lane_client client = {.lane = &lane, .number = 1, .socket.descriptor = -1};
 static bool busy; /* atomic; a stream has work there */
 
 struct tsr_session *tsr_session(void)
@@ -81,7 +81,7 @@ static void lose_executor(void)
     tsr_real.cuThreadExchangeStreamCaptureMode = exchange_mode;
     REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
     close(ends[1]);
-    client.socket = ends[0];
+    client.socket = tsr_os_file_keep(ends[0]);
     lanes[client.number] = &client;
     look_now();
     CHECK(client.lost && client.decided);
@@ -126,7 +126,7 @@ TEST(records_that_come_after_the_verdict_are_carried_out)
     look_now();
     CHECK(!client.standing);
     CHECK_EQ(lane.dead, CUDA_SUCCESS);
-    close(client.socket);
+    tsr_os_file_close(&client.socket);
 }
 
 TEST(an_executor_that_runs_again_takes_none_of_them)
@@ -139,7 +139,7 @@ TEST(an_executor_that_runs_again_takes_none_of_them)
     look_now();
     CHECK(is_signalled(1));
     CHECK(is_left());
-    close(client.socket);
+    tsr_os_file_close(&client.socket);
 }
 
 TEST(what_an_executor_still_publishes_is_an_error)
@@ -150,7 +150,7 @@ TEST(what_an_executor_still_publishes_is_an_error)
     look_now();
     CHECK_EQ(lane.dead, CUDA_ERROR_LAUNCH_FAILED);
     CHECK_EQ(lane.away[STREAM], TSR_LANE_OPEN);
-    close(client.socket);
+    tsr_os_file_close(&client.socket);
 }
 
 static void *look_late(void *unused)
