@@ -7,14 +7,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BURST 20
 #define INTERVAL_NS 1000000000ull
 
 int tsr_log_threshold = -1;
-static int log_descriptor = STDERR_FILENO;
+static struct tsr_os_file log_file = {.descriptor = -1};
 
 int tsr_log_threshold_read(void)
 {
@@ -26,7 +28,7 @@ void tsr_log_configure(int level, const char *file)
     if (*file) {
         int descriptor = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
         if (descriptor >= 0)
-            log_descriptor = descriptor;
+            log_file = tsr_os_file_keep(descriptor);
     }
     __atomic_store_n(&tsr_log_threshold, level, __ATOMIC_RELEASE);
 }
@@ -50,6 +52,30 @@ static bool site_admits(struct tsr_log_site *site)
     return true;
 }
 
+/* Of a pipe that nobody reads or a file that may not grow, no more is to be heard than that the line is dropped. */
+static void write_quietly(int descriptor, const char *line, size_t length)
+{
+    sigset_t raised, waiting, before;
+    sigemptyset(&raised);
+    sigaddset(&raised, SIGPIPE);
+    sigaddset(&raised, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &raised, &before);
+    sigpending(&waiting);
+    bool written = tsr_os_write_all(descriptor, line, length);
+    sigdelset(&raised, errno == EPIPE ? SIGXFSZ : SIGPIPE);
+    if (!written && !sigismember(&waiting, errno == EPIPE ? SIGPIPE : SIGXFSZ))
+        sigtimedwait(&raised, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void write_line(const char *line, size_t length)
+{
+    if (log_file.descriptor < 0)
+        write_quietly(STDERR_FILENO, line, length);
+    else if (tsr_os_file_is_ours(&log_file)) /* the program may have closed it, and opened one of its own */
+        write_quietly(log_file.descriptor, line, length);
+}
+
 void tsr_log_write(struct tsr_log_site *site, enum tsr_log_level level, const char *format, ...)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
@@ -66,7 +92,7 @@ void tsr_log_write(struct tsr_log_site *site, enum tsr_log_level level, const ch
         if (left_out)
             length += tsr_format(line + length, room - length, " (%u like this left out before)", left_out);
         line[length++] = '\n';
-        tsr_os_write_all(log_descriptor, line, length);
+        write_line(line, length);
     }
     errno = saved_errno;
 }

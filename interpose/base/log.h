@@ -1,6 +1,6 @@
 /*
  * The log: one write(2) of a stack buffer per line, to standard error or to the file of TESSERA_LOG_FILE. No allocation, no lock,
- * no stdio; errno is preserved; usable in constructors and in forked children. A line that cannot be written is dropped.
+ * no stdio; errno is preserved; usable in constructors and in forked children. A line that cannot be written is dropped, without a signal.
  * A call site may write 20 lines at once and one per second after that; what it left out is counted in its next line.
  * Never call it on the path of every launch unless the level is off: then it costs one load and a compare.
  */

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,6 +125,75 @@ TEST(log_limits_each_call_site_and_keeps_errno)
     CHECK(lines >= 20 && lines <= 22); /* the burst, and what a slow machine earns meanwhile */
     snprintf(first, sizeof first, "tessera[%d] error: call 0\n", (int)getpid());
     CHECK(strncmp(text, first, strlen(first)) == 0);
+}
+
+/* How a child of this process ends. */
+static int status_of(void (*run)(void))
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        run();
+        _exit(3);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
+}
+
+static void log_to_nobody(void)
+{
+    int ends[2];
+    signal(SIGPIPE, SIG_DFL);
+    if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0)
+        _exit(4);
+    close(ends[0]);
+    tsr_error("nobody reads this");
+    sigset_t waiting;
+    if (sigpending(&waiting) != 0 || sigismember(&waiting, SIGPIPE))
+        _exit(5);
+}
+
+static void log_beyond_the_limit(void)
+{
+    char path[] = "/tmp/base_test-XXXXXX";
+    int file = mkstemp(path);
+    unlink(path);
+    signal(SIGXFSZ, SIG_DFL);
+    if (file < 0 || dup2(file, STDERR_FILENO) < 0 || setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0}) != 0)
+        _exit(4);
+    tsr_error("there is no room for this");
+}
+
+TEST(a_line_that_cannot_be_written_is_no_signal)
+{
+    CHECK_EQ(status_of(log_to_nobody), 3 << 8);
+    CHECK_EQ(status_of(log_beyond_the_limit), 3 << 8);
+}
+
+#define MOST_DESCRIPTORS 512
+
+static void log_after_all_is_closed(void)
+{
+    char log[] = "/tmp/base_test-XXXXXX", other[] = "/tmp/base_test-XXXXXX";
+    if (mkstemp(log) < 0)
+        _exit(4);
+    tsr_options();
+    tsr_log_configure(TSR_LOG_ERROR, log);
+    for (int i = 3; i < MOST_DESCRIPTORS; i++)
+        close(i);
+    int own = mkstemp(other);
+    unlink(other);
+    for (int i = 3; i < MOST_DESCRIPTORS; i++)
+        if (dup2(own, i) < 0)
+            _exit(5);
+    tsr_error("this is not for the program's file");
+    unlink(log); /* only now: another file could be given its number */
+    if (lseek(own, 0, SEEK_END) != 0)
+        _exit(6);
+}
+
+TEST(a_line_gets_into_no_file_of_the_program)
+{
+    CHECK_EQ(status_of(log_after_all_is_closed), 3 << 8);
 }
 
 TEST(vec_grows_and_removes)
