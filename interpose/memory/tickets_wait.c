@@ -398,7 +398,7 @@ void tsr_copies_stream_ends(CUstream stream)
         tsr_tickets_destroy_dropped_locked();
         tsr_map_remove(&tsr_tickets.places, (uintptr_t)stream);
     }
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED) /* the process ends, and its driver has */
         tsr_copies_fail_locked(result, "a stream that ended could not be waited for");
     pthread_mutex_unlock(&tsr_copies_lock);
     pthread_rwlock_unlock(&tsr_tickets.ends);
