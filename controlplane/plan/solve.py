@@ -43,7 +43,7 @@ class Solver:
             counts = given.counts
             scale = replace(scale, capacity=scale.capacity * counts, states=scale.states * 0 + given.requests)
         self.scale: Scales = scale
-        self.joined = join(self.net, layers.keys(self.net.label))
+        self.joined = join(self.net, layers.keys(alike(self.net)))
         self.cutters: dict[int, Cutter | Expander] = {}
 
     def cheapest(self, net: Net) -> Cutter | Expander:
@@ -153,6 +153,12 @@ class Solver:
             held |= present(self.net.residents.users, kind, self.scale.kinds)
             state = state + weight * np.bincount(kind, self.net.state_bytes, self.scale.kinds)
         return fits(self.scale, held.T @ self.net.residents.bytes + state * self.scale.states)
+
+
+def alike(net: Net) -> Ints:
+    """Equal for nodes of one label that may run on the same kinds. Joined, others would have none that may run all."""
+    places = net.allowed @ (1 << np.arange(net.kinds, dtype=np.int64))
+    return np.asarray(net.label * (1 << net.kinds) + places)
 
 
 def blocks(net: Net, most: int) -> Net:

@@ -1,11 +1,12 @@
 """The planner's parts against naive versions: what placements use, splices, single steps, layers, bounds."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from controlplane.plan import layers, relax
+from controlplane.plan import exact, layers, planner, relax
 from controlplane.plan.bound import certify
 from controlplane.plan.cut import Cutter
 from controlplane.plan.decompose import decompose
@@ -162,6 +163,21 @@ def test_two_gpus_in_turn_need_as_many_requests_as_there_are_parts() -> None:
     assert ListSchedule(given).latency(kind) == 5010.0
     assert period(given, [(1.0, kind)], 1) == pytest.approx(5010.0, rel=1e-3)
     assert period(given, [(1.0, kind)], 4) == pytest.approx(3000.0, rel=0.02)
+
+
+def test_launches_that_are_alike_but_pinned_to_different_gpus_are_not_joined() -> None:
+    """Joined, they could run nowhere."""
+    kinds = (Kind("a", 1, 1e9), Kind("b", 1, 1e9))
+    allowed = np.array([[True, False], [True, True], [False, True], [True, True]] * 6)
+    ns = np.array([[1000.0, 2000.0], [3000.0, 2000.0]] * 12)
+    given = problem(
+        kinds, ns, [(n, 10.0, [n + 1]) for n in range(23)], links(2, 1.0), label=np.arange(24) % 2, allowed=allowed
+    )
+    found = planner.plan(given)
+    for each in found.candidates:
+        for _, kind in each.mixture:
+            assert allowed[np.arange(24), kind].all(), each.name
+    assert Solver(given).joined.nodes < given.nodes
 
 
 def test_kinds_of_gpus_divided() -> None:
