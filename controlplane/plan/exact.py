@@ -240,7 +240,9 @@ class _Soonest(Placer):
             self.steps += 1
             if self.steps > LATENCY_STEPS:
                 return
-            work = (sum(next_free) + self.rest[node + 1]) / self.schedule.kinds
+            # A GPU that sends after its last node is busy for longer than the request takes.
+            last = max(longest, finish)
+            work = (sum(min(each, last) for each in next_free) + self.rest[node + 1]) / self.schedule.kinds
             if max(longest, finish + self.tail[node], work) >= limit:
                 continue
             fits = known >= 0 or self.memory.put(group, kind)

@@ -165,6 +165,17 @@ def test_two_gpus_in_turn_need_as_many_requests_as_there_are_parts() -> None:
     assert period(given, [(1.0, kind)], 4) == pytest.approx(3000.0, rel=0.02)
 
 
+@pytest.mark.parametrize("seed", [159, 341, 368])
+def test_a_gpu_that_sends_after_its_last_launch_is_no_reason_to_stop_looking(seed: int) -> None:
+    """Messages that take long of both streams: what the sender's takes is not a part of the request's time."""
+    given = generated.small(seed, 2)
+    given = single(replace(given, links=replace(given.links, stream_ns=given.links.stream_ns * 8)))
+    solver = Solver(given)
+    found = exact.soonest(given, ListSchedule(given), solver.net, solver.scale, float("inf"))
+    assert found.complete
+    assert found.value == pytest.approx(naive.best(given, latency=True))
+
+
 def test_launches_that_are_alike_but_pinned_to_different_gpus_are_not_joined() -> None:
     """Joined, they could run nowhere."""
     kinds = (Kind("a", 1, 1e9), Kind("b", 1, 1e9))
