@@ -31,6 +31,7 @@ MOST_MACHINES = 16
 KNOWN = 12  # placements of a decomposition that parts are taken from
 NS_PER_HOUR = 3600e9
 
+LEAST_NS = 1e-9  # of what takes no time at all
 
 @dataclass(slots=True)
 class Planned:
@@ -154,7 +155,7 @@ class _Throughput:
             solver = Solver(alone)
             use = uses(solver.net, solver.scale, np.zeros(solver.net.nodes, dtype=np.int64))
             if fits(solver.scale, use.memory):
-                places += [(float(use.serial), number)] * kind.count
+                places += [(max(float(use.serial), LEAST_NS), number)] * kind.count
         places = sorted(places)[: self.given.requests]
         if len(places) < 2:
             self.left_out.setdefault(ROUTER, "fewer than two GPUs can serve whole requests, or requests are too few")

@@ -165,6 +165,11 @@ def test_two_gpus_in_turn_need_as_many_requests_as_there_are_parts() -> None:
     assert period(given, [(1.0, kind)], 4) == pytest.approx(3000.0, rel=0.02)
 
 
+def test_what_takes_no_time_is_served_in_turn() -> None:
+    given = problem((Kind("a", 1, 1e9), Kind("b", 1, 1e9)), np.zeros((2, 2)), [(0, 10.0, [1])], links(2, 1.0))
+    assert planner.plan(given).chosen.period_ns == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("seed", [159, 341, 368])
 def test_a_gpu_that_sends_after_its_last_launch_is_no_reason_to_stop_looking(seed: int) -> None:
     """Messages that take long of both streams: what the sender's takes is not a part of the request's time."""
