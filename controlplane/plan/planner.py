@@ -30,10 +30,10 @@ SHARES = (1.0, 0.6)  # of the requests in flight: how many periods one request m
 MOST_MACHINES = 16
 KNOWN = 12  # placements of a decomposition that parts are taken from
 NS_PER_HOUR = 3600e9
-
 LEAST_NS = 1e-9  # of what takes no time at all
 
 @dataclass(slots=True)
+
 class Planned:
     """candidates: from coarse to fine. bound_ns: no placement has a shorter period with the requests in flight (or, for
     latency, is faster); free_ns: with any number of them. limiting: prices of what limits, and of which kinds; None
@@ -142,7 +142,8 @@ class _Throughput:
                 period = max(use.period, self.given.host_ns / self.given.requests)
                 self.add(name, alone, ((1.0, np.zeros(alone.nodes, dtype=np.int64)),), [use], period)
             else:
-                why = f"{kind.name} has {alone.capacity[0] / 1e9:.3g} GB, {use.memory[0] / 1e9:.3g} are needed"
+                need = float(use.memory[0] + alone.held[0])
+                why = f"{kind.name} has {kind.memory_bytes / 1e9:.3g} GB, {need / 1e9:.3g} are needed"
                 self.left_out.setdefault(SINGLE, why)
 
     def by_request(self) -> None:
@@ -205,7 +206,8 @@ class _Throughput:
 
     def why_nothing_fits(self) -> str:
         room = sum(kind.count * kind.memory_bytes for kind in self.given.kinds)
-        need = self.given.residents.bytes.sum() + self.given.state_bytes.sum() * self.given.requests
+        given = self.given
+        need = given.residents.bytes.sum() + (given.state_bytes.sum() + given.own_bytes) * given.requests
         return (
             f"no plan fits in memory: the program needs {need / 1e9:.3g} GB with {self.given.requests} requests in "
             f"flight, the GPUs have {room / 1e9:.3g} GB together, and pins, ties and whole tensors limit how it can be "
@@ -213,9 +215,17 @@ class _Throughput:
         )
 
     def add(
-        self, name: str, given: Problem, mixture: Mixed, some: Sequence[Uses], period_ns: float | None = None
+        self,
+        name: str,
+        given: Problem,
+        mixture: Mixed,
+        some: Sequence[Uses],
+        period_ns: float | None = None,
+        memory: Floats | None = None,
     ) -> None:
-        """some: what each placement of the mixture uses. Without a period, it is simulated, unless it cannot win."""
+        """some: what each placement of the mixture uses. Without a period, it is simulated, unless it cannot win.
+        memory: of all of them together; otherwise the most that one uses.
+        """
         key = (
             given.kinds,
             b"".join(np.float64(weight).tobytes() + kind.astype(np.int8).tobytes() for weight, kind in mixture),
@@ -225,7 +235,8 @@ class _Throughput:
         self.seen.add(key)
         weights = np.array([weight for weight, _ in mixture])
         rows = sum((weight * use.rows for weight, use in zip(weights, some, strict=True)), np.zeros_like(some[0].rows))
-        memory = np.max([use.memory for use in some], axis=0)
+        if memory is None:
+            memory = np.max([use.memory for use in some], axis=0)
         sent = sum((weight * use.sent for weight, use in zip(weights, some, strict=True)), np.zeros_like(some[0].sent))
         limit = float(rows[:-1].max()) if period_ns is None else period_ns
         schedule = ListSchedule(given)
@@ -248,7 +259,7 @@ class _Throughput:
                 limit,
                 latency,
                 rows,
-                memory,
+                memory + held(given, mixture),
                 sent,
                 value,
                 simulated or period_ns is not None,
@@ -303,9 +314,10 @@ class _Parts:
             better = solver.short(found.mixture.prices, start)
             if better.kind is not None:
                 self.put(KERNEL, ((1.0, better.kind),), [uses(net, solver.scale, better.kind)])
-        if len(parts) > 1 and solver.mixture_fits(parts):
+        memory = solver.mixture_memory(parts)
+        if len(parts) > 1 and fits(solver.scale, memory):
             some = [uses(net, solver.scale, kind) for _, kind in parts]
-            self.put(MIXED, tuple(parts), some)
+            self.put(MIXED, tuple(parts), some, memory)
 
     def pure(
         self,
@@ -321,10 +333,16 @@ class _Parts:
         self.put(name, ((1.0, made[0]),), [made[1]])
         return made[1]
 
-    def put(self, name: str, mixture: Mixed, some: Sequence[Uses]) -> None:
+    def put(self, name: str, mixture: Mixed, some: Sequence[Uses], memory: Floats | None = None) -> None:
         self.fitted = True
         of = self.solver.net.of
-        self.of.add(name, self.given, tuple((weight, kind[of]) for weight, kind in mixture), some)
+        self.of.add(name, self.given, tuple((weight, kind[of]) for weight, kind in mixture), some, memory=memory)
+
+
+def held(given: Problem, mixture: Mixed) -> Floats:
+    """What requests have for themselves on one GPU of each kind that some placement uses."""
+    used = np.isin(np.arange(len(given.kinds)), np.concatenate([kind for _, kind in mixture]))
+    return np.asarray(given.held * used)
 
 
 def _judged(candidates: Sequence[Candidate], judge: Judge) -> list[Candidate]:
@@ -372,7 +390,18 @@ class _Latency:
             latency = max(schedule.latency(placed), given.host_ns)
             mixture: Mixed = ((1.0, placed),)
             out.append(
-                Candidate(shown, given, mixture, latency, use.period, latency, use.rows, use.memory, use.sent, latency)
+                Candidate(
+                    shown,
+                    given,
+                    mixture,
+                    latency,
+                    use.period,
+                    latency,
+                    use.rows,
+                    use.memory + held(given, mixture),
+                    use.sent,
+                    latency,
+                )
             )
         if not out:
             raise PlanError(_Throughput(given, SECONDS, _period).why_nothing_fits())

@@ -9,7 +9,7 @@ GPUs are given by *kind*: `count` equal ones that take requests in turn, each of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -95,7 +95,8 @@ class Links:
 class Problem:
     """ns: of each node (row) on each kind. label: equal for nodes that are alike. tie: equal for nodes that have to be
     on one GPU. allowed: which kinds may run a node. state_bytes: of each request, by node that keeps them; they are
-    where it runs. requests: in flight at once. host_ns: what the host needs to launch one request.
+    where it runs. requests: in flight at once. host_ns: what the host needs to launch one request. own_bytes: that each
+    request has for itself, on every GPU that it may run on.
     """
 
     kinds: tuple[Kind, ...]
@@ -110,7 +111,7 @@ class Problem:
     objective: Objective = Objective.THROUGHPUT
     requests: int = 4
     host_ns: float = 0.0
-    extra_bytes: Floats = field(default_factory=lambda: np.zeros(0))
+    own_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -124,10 +125,14 @@ class Problem:
         return np.array([kind.count for kind in self.kinds], dtype=np.float64)
 
     @property
+    def held(self) -> Floats:
+        """Bytes that requests have for themselves on one GPU of each kind."""
+        return np.asarray(np.ceil(self.requests / self.counts) * self.own_bytes)
+
+    @property
     def capacity(self) -> Floats:
-        """Bytes of one GPU of each kind, less what is there in any case."""
-        bytes_ = np.array([kind.memory_bytes for kind in self.kinds], dtype=np.float64)
-        return bytes_ - self.extra_bytes if len(self.extra_bytes) else bytes_
+        """Bytes of one GPU of each kind, less what requests have there in any case."""
+        return np.array([kind.memory_bytes for kind in self.kinds], dtype=np.float64) - self.held
 
 
 def summed(place: Ints, amounts: Floats, size: int) -> Floats:

@@ -73,7 +73,7 @@ def problem_of(profile: Profile, wanted: Wanted) -> Given:
         wanted.objective,
         wanted.requests,
         sum(operation.host_ns for operation in profile.iteration.operations),
-        _own(profile, kinds, wanted.requests),
+        float(sum(allocation.bytes_of(Role.OWN) for allocation in profile.allocations)),
     )
     return Given(given, tuple(notes))
 
@@ -232,12 +232,6 @@ def _state(profile: Profile, count: int) -> Floats:
                 if users:
                     state[max(users)] += extent.size
     return state
-
-
-def _own(profile: Profile, kinds: Sequence[Kind], requests: int) -> Floats:
-    """What each request writes for itself, on each GPU that it may run on."""
-    own = sum(allocation.bytes_of(Role.OWN) for allocation in profile.allocations)
-    return np.array([float(own * -(-requests // kind.count)) for kind in kinds])
 
 
 def _links(machine: Machine, kinds: Sequence[Kind]) -> Links:

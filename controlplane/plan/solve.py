@@ -21,7 +21,7 @@ from controlplane.plan.master import best_mixture
 from controlplane.plan.net import Net, join, tied
 from controlplane.plan.problem import Floats, Ints, Problem
 from controlplane.plan.splice import crossed, splice, worth
-from controlplane.plan.uses import Scales, Uses, fits, present, scales, uses
+from controlplane.plan.uses import Scales, Uses, present, scales, uses
 
 SECONDS = 10.0
 MOST_JOINED = 1500  # nodes of a linear program
@@ -145,14 +145,15 @@ class Solver:
         total = sum(weight for weight, _ in parts)
         return [(weight / total, kind) for weight, kind in parts]
 
-    def mixture_fits(self, parts: Sequence[tuple[float, Ints]]) -> bool:
-        """What any of them needs of what all requests share has to be there; states by weight."""
+    def mixture_memory(self, parts: Sequence[tuple[float, Ints]]) -> Floats:
+        """What any of them needs of what all requests share, and states of whole requests, as many as it may have."""
         held = np.zeros((len(self.net.residents.bytes), self.scale.kinds), dtype=np.bool_)
         state: Floats = np.zeros(self.scale.kinds)
         for weight, kind in parts:
             held |= present(self.net.residents.users, kind, self.scale.kinds)
-            state = state + weight * np.bincount(kind, self.net.state_bytes, self.scale.kinds)
-        return fits(self.scale, held.T @ self.net.residents.bytes + state * self.scale.states)
+            requests = np.ceil(np.ceil(weight * self.given.requests * (1 - 1e-9)) / self.scale.counts)
+            state = state + requests * np.bincount(kind, self.net.state_bytes, self.scale.kinds)
+        return np.asarray(held.T @ self.net.residents.bytes + state)
 
 
 def alike(net: Net) -> Ints:

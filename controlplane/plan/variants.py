@@ -27,7 +27,6 @@ def regrouped(given: Problem, parts: Sequence[tuple[int, int]]) -> Problem:
         ns=np.ascontiguousarray(given.ns[:, of_kind]),
         allowed=np.ascontiguousarray(given.allowed[:, of_kind]),
         links=Links(links.ns_per_byte[at], links.message_ns[at], links.latency_ns[at], links.stream_ns[at]),
-        extra_bytes=given.extra_bytes[of_kind] if len(given.extra_bytes) else given.extra_bytes,
     )
 
 

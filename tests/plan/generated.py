@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from controlplane.plan.problem import Floats, Ints, Kind, Problem, Residents, Sets, Values, links, problem, sets
+from controlplane.plan.problem import Floats, Ints, Kind, Links, Problem, Residents, Sets, Values, links, problem, sets
 
 GIB = 1 << 30
 # Per ns: operations (tensor, thousands), bytes; GiB.
@@ -57,6 +59,36 @@ def small(seed: int, kinds: int = 2) -> Problem:
         state_bytes=state,
         residents=residents,
         requests=int(draw.integers(1, 9)),
+    )
+
+
+def odd(seed: int, kinds: int = 2) -> Problem:
+    """As small, with links that differ by pair and direction or are missing, launches that are alike but pinned to
+    different GPUs, times and values of zero, memory that each request has for itself, and a slow host.
+    """
+    given, draw = small(seed, kinds), np.random.default_rng([seed, 1])
+    shape, known = (kinds, kinds), given.links
+    missing = (draw.random(shape) < 0.4) & (draw.random() < 0.4)
+    between = Links(
+        np.where(missing, 1000.0, known.ns_per_byte * draw.lognormal(0, 1, shape)),
+        known.message_ns * draw.lognormal(0, 1, shape),
+        known.latency_ns * draw.lognormal(0, 1, shape),
+        known.stream_ns * draw.choice([1.0, 10.0]),
+    )
+    ns, label = given.ns.copy(), given.label.copy()
+    ns[draw.random(given.nodes) < draw.choice([0.0, 0.3])] = 0.0
+    for node in np.flatnonzero(draw.random(given.nodes) < draw.choice([0.0, 0.5])).tolist():
+        like = int(draw.integers(node + 1))
+        label[node], ns[node] = label[like], ns[like]
+    sizes = given.values.bytes * (draw.random(len(given.values.bytes)) >= draw.choice([0.0, 0.4]))
+    return replace(
+        given,
+        ns=ns,
+        label=label,
+        links=between,
+        values=replace(given.values, bytes=sizes),
+        host_ns=float(ns.sum() * draw.choice([0.0, 0.1, 1.0])),
+        own_bytes=float(draw.choice([0.0, 0.0, 3.0])),
     )
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
+from controlplane.plan.candidate import Mixed
 from controlplane.plan.list_schedule import ListSchedule
 from controlplane.plan.net import tied
-from controlplane.plan.problem import Ints, Problem
+from controlplane.plan.problem import Ints, Problem, Residents, sets
+
+NOTHING = Residents(np.zeros(0), sets([]))
 
 
 def rows(given: Problem, kind: Ints) -> tuple[list[float], list[float]]:
@@ -42,6 +47,25 @@ def memory_of(given: Problem, kind: Ints) -> list[float]:
             memory[at] += size
     for node, at in enumerate(kind.tolist()):
         memory[at] += given.state_bytes[node] * -(-given.requests // counts[at])
+    for at in set(kind.tolist()):
+        memory[at] += given.own_bytes * -(-given.requests // counts[at])
+    return memory
+
+
+def mixture_memory(given: Problem, mixture: Mixed) -> list[float]:
+    """What requests share is there once; what each has for itself, for as many as have a placement."""
+    memory = [0.0 for _ in given.kinds]
+    for resident, size in enumerate(given.residents.bytes):
+        first, end = given.residents.users.start[resident : resident + 2]
+        users = given.residents.users.members[first:end]
+        for at in {int(kind[user]) for _, kind in mixture for user in users}:
+            memory[at] += size
+    for weight, kind in mixture:
+        requests = max(math.ceil(weight * given.requests * (1 - 1e-9)), 1)
+        states = memory_of(replace(given, residents=NOTHING, own_bytes=0.0, requests=requests), kind)
+        memory = [one + more for one, more in zip(memory, states, strict=True)]
+    for at in {int(each) for _, kind in mixture for each in kind}:
+        memory[at] += given.own_bytes * -(-given.requests // given.kinds[at].count)
     return memory
 
 

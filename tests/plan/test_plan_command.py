@@ -11,7 +11,7 @@ import pytest
 from controlplane.commands.main import main
 from controlplane.plan import planfile
 from controlplane.profile import file as profiles_file
-from controlplane.profile.model import Profile
+from controlplane.profile.model import Allocation, Extent, Profile, Role
 from controlplane.simulate.load import Load
 from controlplane.simulate.place import Fixed
 from controlplane.simulate.result import simulate
@@ -76,7 +76,7 @@ def test_what_no_gpu_can_hold_is_divided(tmp_path: Path, capsys: pytest.CaptureF
     assert set(found["left_out"]) == {"one GPU", "by request"}  # type: ignore[call-overload]
     tight = written(tmp_path, profiles.layered(("h200", "h200"), 4, memory_bytes=300 << 20), "tight")
     assert main(["plan", tight]) == 1
-    assert "no plan fits in memory: the program needs 0.839 GB" in capsys.readouterr().err
+    assert "no plan fits in memory: the program needs 0.841 GB" in capsys.readouterr().err
 
 
 def test_cost_and_energy_choose_the_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,6 +90,22 @@ def test_cost_and_energy_choose_the_gpus(tmp_path: Path, capsys: pytest.CaptureF
     assert chosen(frugal)["worth"] <= min(each["worth"] for each in frugal["candidates"])  # type: ignore[attr-defined]
     assert main(["plan", file, "--objective", "cost"]) == 1
     assert "no GPU has a price" in capsys.readouterr().err
+
+
+def test_what_each_request_has_for_itself_is_on_the_gpu_that_serves_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """100 GB for each of two requests fit on two GPUs, and not on one of them."""
+    given = profiles.layered(("h200", "h200"), 4)
+    own = Allocation(100 << 30, (Extent(0, 100 << 30, Role.OWN),))
+    file = written(tmp_path, replace(given, allocations=(*given.allocations, own)))
+    found = planned(capsys, file, "--requests", "2")
+    assert found["left_out"] == {"one GPU": "h200 has 150 GB, 216 are needed"}
+    assert [each["name"] for each in found["candidates"]] == ["by request"]  # type: ignore[attr-defined]
+    memory = float(str(chosen(found)["gpus"][0]["memory_bytes"]))  # type: ignore[index]
+    assert memory == (100 << 30) + (2 << 20) + 8 * (100 << 20)
+    assert main(["plan", file, "--requests", "3"]) == 1
+    assert "the program needs 323 GB with 3 requests in flight" in capsys.readouterr().err
 
 
 def test_rules_pin_launches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
