@@ -6,11 +6,15 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from controlplane.base.progress import Progress
 from controlplane.base.screen import show
 from controlplane.commands.simulate import on_devices
 from ptxtools.errors import ConfigError
+
+if TYPE_CHECKING:
+    from controlplane.profile.model import GpuType
 
 OBJECTIVES = ("throughput", "latency", "cost", "energy")
 MOST_REQUESTS = 4096
@@ -54,16 +58,19 @@ def run(options: argparse.Namespace) -> int:
     solver_package.require()
     profile = on_devices(file.read(options.profile), options.devices)
     dollars = {name: figures[0] for name, figures in _figures("--price", options.price, 1).items()}
-    watts = {name: (figures[0], figures[-1]) for name, figures in _figures("--power", options.power, 2).items()}
+    watts = {name: (figures[0], sum(figures[1:])) for name, figures in _figures("--power", options.power, 2).items()}
     wanted = Wanted(
         Objective(options.objective),
         options.requests or max(profile.iteration.threads, 1),
         read_policy(options.policy) if options.policy is not None else None,
         dollars,
-        {name: (busy, idle if idle < busy else 0.0) for name, (busy, idle) in watts.items()},
+        watts,
     )
     given = problem_of(profile, wanted)
-    _known([kind.name for kind in given.problem.kinds], [*dollars, *watts])
+    _known(
+        [profile.machine.types[profile.machine.gpus[kind.numbers[0]]] for kind in given.problem.kinds],
+        [*dollars, *watts],
+    )
     with Progress("planning"):
         planned = planner.plan(given.problem, judge=judge_of(profile, wanted.requests))
     if options.output is not None:
@@ -86,11 +93,14 @@ def _figures(option: str, texts: Sequence[str], most: int) -> dict[str, list[flo
         if not name or not 1 <= len(numbers) <= most or not all(0 <= number < 1e9 for number in numbers):
             expected = "GPU=DOLLARS, as in h100=2.5" if most == 1 else "GPU=WATTS or GPU=WATTS:IDLE, as in h100=700:100"
             raise ConfigError(f"{option} {text}", expected=expected)
+        if numbers[1:] and numbers[1] > numbers[0]:
+            raise ConfigError(f"{option} {text}: more when it waits than when it works", expected="WATTS:IDLE")
         found[name] = numbers
     return found
 
 
-def _known(kinds: Sequence[str], names: Sequence[str]) -> None:
+def _known(types: Sequence[GpuType], names: Sequence[str]) -> None:
     for name in names:
-        if name not in kinds:
-            raise ConfigError(f"there is no GPU {name!r} to plan for", expected=f"one of {', '.join(kinds)}")
+        if not any(name in (each.key, each.name) for each in types):
+            shown = dict.fromkeys(each.key or each.name for each in types)
+            raise ConfigError(f"there is no GPU {name!r} to plan for", expected=f"one of {', '.join(shown)}")

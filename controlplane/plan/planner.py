@@ -17,6 +17,7 @@ from controlplane.plan.candidate import CHAIN, KERNEL, MIXED, PATTERN, ROUTER, S
 from controlplane.plan.cut import Prices
 from controlplane.plan.decompose import Decomposed
 from controlplane.plan.list_schedule import ListSchedule, critical_path
+from controlplane.plan.net import tied
 from controlplane.plan.problem import Floats, Ints, Kind, Objective, Problem
 from controlplane.plan.quickest import quickest
 from controlplane.plan.solve import SECONDS, Solver, free_bound
@@ -32,8 +33,8 @@ KNOWN = 12  # placements of a decomposition that parts are taken from
 NS_PER_HOUR = 3600e9
 LEAST_NS = 1e-9  # of what takes no time at all
 
-@dataclass(slots=True)
 
+@dataclass(slots=True)
 class Planned:
     """candidates: from coarse to fine. bound_ns: no placement has a shorter period with the requests in flight (or, for
     latency, is faster); free_ns: with any number of them. limiting: prices of what limits, and of which kinds; None
@@ -417,22 +418,20 @@ def _of_machines(given: Problem, seconds: float) -> Planned:
         raise PlanError("no GPU has a price; expected dollars per hour for each")
     if given.objective is Objective.ENERGY and not any(kind.watts for kind in given.kinds):
         raise PlanError("no GPU has a power; expected watts for each")
-    machines = []
+    machines, allowed = [], tied(given).allowed
     for counts in product(*(range(kind.count + 1) for kind in given.kinds)):
-        if not any(counts):
-            continue
         part = [(number, count) for number, count in enumerate(counts) if count]
-        some = regrouped(given, part)
-        if not some.allowed.any(axis=1).all():
+        if not allowed[:, [number for number, _ in part]].any(axis=1).all():
             continue
+        some = regrouped(given, part)
         solver = Solver(some)
         least_ns, _ = free_bound(solver.net, solver.scale)
         machines.append((value(some, least_ns, np.zeros(len(part))), sum(counts), counts, some))
     machines.sort(key=lambda each: each[:3])
     out: list[Planned] = []
     best = np.inf
-    for least_value, _, _, some in machines[: MOST_MACHINES * 4]:
-        if least_value >= best * (1 - 1e-9):
+    for turn, (least_value, _, _, some) in enumerate(machines):
+        if least_value >= best * (1 - 1e-9) or (out and turn >= MOST_MACHINES * 4):
             break
         try:
             found = _Throughput(some, seconds, value).planned()

@@ -68,7 +68,11 @@ def _gain(planned: Planned) -> list[str]:
         if planned.gap > divided + HALF and not planned.is_latency:
             bound += f" ({percent(divided)} by how work is divided, the rest since GPUs wait for each other)"
         lines.append(f"{bound}.")
-    coarse = [each for each in planned.candidates if each.name.startswith((SINGLE, ROUTER)) and each is not chosen]
+    coarse = [
+        each
+        for each in planned.candidates
+        if each.name.startswith((SINGLE, ROUTER)) and (each.name, machine(each)) != (chosen.name, machine(chosen))
+    ]
     if coarse:
         best = min(coarse, key=lambda each: each.worth)
         gain = best.worth / chosen.worth - 1 if chosen.worth else 0.0

@@ -92,6 +92,39 @@ def test_cost_and_energy_choose_the_gpus(tmp_path: Path, capsys: pytest.CaptureF
     assert "no GPU has a price" in capsys.readouterr().err
 
 
+def test_idle_gpus_may_draw_as_much_as_busy_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, profiles.layered(("h200",)))
+    for power, joules in (("H200=500", 500 * 6.4e-3), ("h200=500:500", 500 * 6.4e-3), ("h200=500:0", 500 * 6.4e-3)):
+        found = planned(capsys, file, "--objective", "energy", "--requests", "4", "--power", power)
+        assert chosen(found)["worth"] == pytest.approx(joules)
+    pair = written(tmp_path, profiles.layered(), "pair")
+    found = planned(
+        capsys, pair, "--objective", "energy", "--requests", "8", "--power", "h200=700:700", "--power", "l40s=700"
+    )
+    router = [each for each in found["candidates"] if each["name"] == "by request"]  # type: ignore[attr-defined]
+    assert router[0]["worth"] == pytest.approx(2 * 0.7e-6 * router[0]["period_ns"])
+
+
+def test_cheaper_gpus_are_looked_at_although_some_launches_are_pinned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, profiles.layered(unknown=5))
+    found = planned(capsys, file, "--objective", "cost", "--price", "H200=3", "--price", "l40s=1")
+    assert chosen(found)["name"] == "one GPU (h200)"
+    cheap = written(tmp_path, profiles.layered(), "cheap")
+    assert main(["plan", cheap, "--objective", "cost", "--price", "h200=30", "--price", "l40s=1"]) == 0
+    assert "As good as one GPU (l40s)" not in capsys.readouterr().out
+
+
+def test_gpus_with_fewer_shader_processors_have_the_price_of_their_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = profiles.layered(("h200",))
+    few = replace(whole, machine=replace(whole.machine, types=(replace(whole.machine.types[0], sm_limit=66),)))
+    found = planned(capsys, written(tmp_path, few), "--objective", "cost", "--price", "h200=3.6")
+    assert chosen(found)["worth"] == pytest.approx(6.4e6 * 1e-12)
+
+
 def test_what_each_request_has_for_itself_is_on_the_gpu_that_serves_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,6 +257,7 @@ def test_plans_that_are_wrong_are_refused(
         (["--price", "h200"], "--price h200; expected GPU=DOLLARS, as in h100=2.5"),
         (["--price", "b200=4"], "there is no GPU 'b200' to plan for; expected one of h200, l40s"),
         (["--power", "h200=1:2:3"], "--power h200=1:2:3; expected GPU=WATTS"),
+        (["--power", "h200=300:400"], "--power h200=300:400: more when it waits than when it works"),
         (["-o", "/nowhere/plan"], "-o /nowhere/plan: No such file or directory; expected a writable file"),
     ],
 )
