@@ -20,6 +20,7 @@ from ptxtools.errors import ConfigError
 STREAM_NS = 400.0  # what a message takes of the streams of both sides: a wait, a fence
 T = TypeVar("T")
 SLOWEST = 1e-3  # bytes per ns of a link that nobody has
+MUCH_SLOWER = 0.5  # of the rate of the fastest link between two types
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +118,17 @@ def _pins(profile: Profile, policy: Policy | None) -> dict[int, int]:
 def _kinds(
     machine: Machine, gpus: Sequence[int], pinned: set[int], wanted: Wanted
 ) -> tuple[tuple[Kind, ...], list[int]]:
-    """Kinds, home's first, and the profile's type of each. GPUs that launches are pinned to are kinds of their own."""
+    """Kinds, home's first, and the profile's type of each. GPUs that launches are pinned to are kinds of their own; so
+    are equal ones of which some have much slower links to others.
+    """
     limits = {each.device: each.memory_limit_bytes for each in wanted.policy.executors} if wanted.policy else {}
-    groups: dict[tuple[int, int, int], list[int]] = {}
+    groups: dict[tuple[int, int, int, tuple[int, ...]], list[int]] = {}
+    fast = _fast_links(machine, gpus)
     for number in sorted(gpus, key=lambda each: (each != machine.home, each)):
-        key = machine.gpus[number], limits.get(number) or 0, number if number in pinned else -1
+        key = machine.gpus[number], limits.get(number) or 0, number if number in pinned else -1, fast[number]
         groups.setdefault(key, []).append(number)
     kinds = []
-    for (of, limit, _), numbers in groups.items():
+    for (of, limit, *_), numbers in groups.items():
         kind = machine.types[of]
         name = kind.key or kind.name
         if kind.sm_limit and kind.sm_limit < kind.sm_count:
@@ -133,7 +137,26 @@ def _kinds(
         dollars = _figure(wanted.dollars, kind.key, kind.name, 0.0)
         memory = min(limit, kind.memory_bytes) if limit else kind.memory_bytes
         kinds.append(Kind(name, len(numbers), memory, dollars, busy, idle, tuple(numbers)))
-    return tuple(kinds), [of for of, _, _ in groups]
+    return tuple(kinds), [of for of, *_ in groups]
+
+
+def _fast_links(machine: Machine, gpus: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """By GPU: to how many GPUs of each type, and from how many, it has links that are not much slower than the fastest
+    one between these types.
+    """
+    rates = {(link.source, link.target): link.bytes_per_s for link in machine.links}
+    pairs = [(source, target) for source in gpus for target in gpus if source != target]
+    best: dict[tuple[int, int], float] = {}
+    for source, target in pairs:
+        types = machine.gpus[source], machine.gpus[target]
+        best[types] = max(best.get(types, 0), rates.get((source, target), 0))
+    found = {number: [0] * (2 * len(machine.types)) for number in gpus}
+    for source, target in pairs:
+        of, to = machine.gpus[source], machine.gpus[target]
+        if rates.get((source, target), 0) >= MUCH_SLOWER * best[of, to]:
+            found[source][2 * to] += 1
+            found[target][2 * of + 1] += 1
+    return {number: tuple(counts) for number, counts in found.items()}
 
 
 def _figure(figures: Mapping[str, T] | None, key: str, name: str, none: T) -> T:

@@ -9,7 +9,7 @@ import numpy as np
 from controlplane.base.tables import Part, amount, columns, duration
 from controlplane.plan.candidate import CHAIN, KERNEL, MIXED, PATTERN, ROUTER, SINGLE, Candidate
 from controlplane.plan.planner import Planned
-from controlplane.plan.problem import Objective
+from controlplane.plan.problem import Kind, Objective
 
 WORDS = {
     SINGLE: "all requests run there",
@@ -54,6 +54,17 @@ def _headline(planned: Planned) -> str:
     return f"{figure}; one takes {duration(chosen.latency_ns)} when it is alone"
 
 
+def labels(kinds: Sequence[Kind]) -> list[str]:
+    """Names, with the GPUs' numbers where several kinds have the same."""
+    names = [kind.name for kind in kinds]
+    return [
+        name
+        if names.count(name) == 1
+        else f"{name} (GPU{'s' if kind.count > 1 else ''} {', '.join(str(number) for number in kind.numbers)})"
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+
+
 def machine(candidate: Candidate) -> str:
     return " + ".join(f"{kind.count} x {kind.name}" for kind in candidate.given.kinds)
 
@@ -94,37 +105,37 @@ def limits(planned: Planned) -> list[str]:
         return [_busiest(planned.chosen)]
     given, prices = planned.limiting
     kinds, period = len(given.kinds), planned.free_ns
-    lines = []
+    lines, names = [], labels(given.kinds)
     if planned.chosen.period_ns > planned.chosen.limit_ns * (1 + 2 * HALF):
         lost = 1 - planned.chosen.limit_ns / planned.chosen.period_ns
         lines.append(
             f"requests in flight: GPUs wait for each other {percent(lost)} of the time; more requests would fill them"
         )
     total = max(float(prices.rows[:-1].sum()), 1e-12)
-    for number, kind in enumerate(given.kinds):
+    for number, kind in enumerate(names):
         share = float(prices.rows[number]) / total
         if share > LEAST_SHARE:
-            lines.append(f"time on {kind.name}: 1 % more speed there gives {percent(share / 100, 2)}")
+            lines.append(f"time on {kind}: 1 % more speed there gives {percent(share / 100, 2)}")
     for name, first in (("from", kinds), ("to", 2 * kinds)):
-        for number, kind in enumerate(given.kinds):
+        for number, kind in enumerate(names):
             share = float(prices.rows[first + number]) / total
             if share <= LEAST_SHARE / 10:
                 continue
             some = np.delete(given.links.ns_per_byte[number if first == kinds else slice(None)].ravel(), number)[:1]
             rate = 1 / float(some[0]) if len(some) and some[0] > 0 else 0.0
             more = f"1 GB/s more gives {percent(share / max(rate, 1.0), 2)}" if rate else "links take no time"
-            lines.append(f"the link {name} {kind.name} ({rate:.3g} GB/s): {more}")
-    for number, kind in enumerate(given.kinds):
+            lines.append(f"the link {name} {kind} ({rate:.3g} GB/s): {more}")
+    for number, kind in enumerate(names):
         gain = float(prices.memory[number]) * 1e9 / max(period, 1e-9)
         if gain > 1e-5:
-            lines.append(f"memory of {kind.name}: 1 GB more gives {percent(gain, 2)}")
+            lines.append(f"memory of {kind}: 1 GB more gives {percent(gain, 2)}")
     return lines or [_busiest(planned.chosen)]
 
 
 def _busiest(candidate: Candidate) -> str:
     kinds = len(candidate.given.kinds)
     busiest = int(np.argmax(candidate.rows[:kinds]))
-    return f"time on {candidate.given.kinds[busiest].name}"
+    return f"time on {labels(candidate.given.kinds)[busiest]}"
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -170,9 +181,9 @@ def best_by_name(planned: Planned) -> list[Candidate]:
 def _uses(chosen: Candidate) -> list[Part]:
     kinds, period = chosen.given.kinds, max(chosen.period_ns, 1e-9)
     rows: list[tuple[str, ...]] = [("GPUs", "busy", "link out", "link in", "memory", "of")]
-    for number, kind in enumerate(kinds):
+    for number, (kind, label) in enumerate(zip(kinds, labels(kinds), strict=True)):
         load = [percent(float(chosen.rows[k * len(kinds) + number]) / period, 0) for k in range(3)]
-        name = f"{kind.name} x {kind.count}" if kind.count > 1 else kind.name
+        name = f"{label} x {kind.count}" if kind.count > 1 else label
         rows.append((name, *load, amount(int(chosen.memory[number])), amount(int(kind.memory_bytes))))
     lines = columns(rows, (1, 2, 3, 4, 5))
     if len(kinds) > 1:

@@ -141,6 +141,24 @@ def test_what_each_request_has_for_itself_is_on_the_gpu_that_serves_it(
     assert "the program needs 323 GB with 3 requests in flight" in capsys.readouterr().err
 
 
+def test_equal_gpus_with_unequal_links_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = profiles.layered(("h200", "l40s", "l40s"))
+    links = tuple(
+        replace(link, bytes_per_s=10**6) if {link.source, link.target} == {0, 1} else link
+        for link in given.machine.links
+    )
+    file = written(tmp_path, replace(given, machine=replace(given.machine, links=links)))
+    found = planned(capsys, file, "--requests", "6")
+    assert chosen(found)["name"] == "mixed"
+    assert [gpu["numbers"] for gpu in chosen(found)["gpus"]] == [[0], [1], [2]]  # type: ignore[attr-defined]
+    assert main(["plan", file, "--requests", "6"]) == 0
+    assert "time on l40s (GPU 2): 1 % more speed there gives" in capsys.readouterr().out
+    slow = tuple(replace(link, bytes_per_s=10**6) for link in given.machine.links)
+    file = written(tmp_path, replace(given, machine=replace(given.machine, links=slow)))
+    found = planned(capsys, file, "--requests", "6")
+    assert [gpu["numbers"] for gpu in chosen(found)["gpus"]] == [[0], [1, 2]]  # type: ignore[attr-defined]
+
+
 def test_rules_pin_launches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, profiles.layered())
     policy = tmp_path / "policy.yaml"
