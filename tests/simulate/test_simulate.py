@@ -197,6 +197,8 @@ def test_the_command_says_what_each_placement_gives(profile: str, capsys: pytest
     shown = capsys.readouterr().out
     assert "4 at a time, 10 operations each, on NVIDIA H200, NVIDIA L40S" in shown
     assert "times on NVIDIA L40S are scaled from another GPU: +-" in shown
+    assert main(["simulate", profile, "--devices", "h200,l40s", "--requests", "1"]) == 0
+    assert "1 at a time, more GPUs have something to do only where requests are divided" in capsys.readouterr().out
     assert main(["simulate", profile, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     schemas.check("simulate", found)
