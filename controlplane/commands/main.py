@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Protocol
 
 from controlplane import __version__
+from controlplane.base import interrupt
 from controlplane.commands.words import Parser, RawHelp
 from ptxtools.errors import ConfigError, TesseraError
 
@@ -90,14 +91,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words:
         parser().print_help()
         return ConfigError.exit_code
-    options = parser(*words[:1]).parse_args(words)
     try:
+        options = parser(*words[:1]).parse_args(words)
         code = module_of(options.command).run(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader has seen enough, as in `tessera trace show FILE | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SIGPIPE_CODE
+    except KeyboardInterrupt:
+        return interrupt.end()
     except TesseraError as error:
         print(f"tessera: {error}", file=sys.stderr)
         return error.exit_code

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.base import interrupt
 from controlplane.commands.split import STATS_FILE, split
 from controlplane.commands.words import Parser
 from controlplane.machine import SPEC
@@ -240,6 +241,8 @@ def main(arguments: Sequence[str] | None = None, name: str = NAME) -> int:
     """Entry point. The result is the exit code; name: what was typed."""
     try:
         return _run(parse(sys.argv[1:] if arguments is None else arguments, name))
+    except KeyboardInterrupt:  # before the program began, or after it ended
+        return interrupt.end()
     except TesseraError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return error.exit_code

@@ -6,6 +6,7 @@ A GPU without room for copies of memory is in tests/placement/test_copies.py.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -260,3 +261,21 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().out
     assert all(f"    {name} " in said or f"    {name}\n" in said for name in COMMANDS)
     assert "tessera demo  " in said
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [("plan", "['plan', 'app.profile']"), ("run", "['run', '--', 'true']"), ("graph", "['graph', 'app.trace']")],
+)
+def test_ctrl_c_ends_a_command_without_a_word(module: str, words: str) -> None:
+    """By the signal, so that a shell's loop of such commands ends, too."""
+    main = "controlplane.commands.main.main"
+    run = "_run" if module == "run" else "run"
+    text = (
+        "import os, signal, controlplane.commands.main\n"
+        f"import controlplane.commands.{module} as command\n"
+        f"command.{run} = lambda options: os.kill(os.getpid(), signal.SIGINT)\n"
+        f"{main}({words})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
