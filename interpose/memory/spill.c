@@ -112,12 +112,13 @@ static bool is_idle_locked(struct tsr_copies *copies, bool waits)
     return !staged->used && !staged->several && !staged->arriving;
 }
 
-/* Sets a mark after what a queue has been given so far. */
+/* Sets a mark after what a queue has been given so far, not in a capture. */
 static bool mark_now(uint32_t queue)
 {
     struct tsr_order_hold hold;
-    bool set = false;
+    bool set = false, gated = tsr_gate_enter(); /* before captures are held up: a capture passes it, too */
     pthread_rwlock_rdlock(&tsr_tickets.ends);
+    tsr_captures_hold();
     pthread_mutex_lock(&tsr_copies_lock);
     const struct tsr_ticket_queue *found = queue < tsr_tickets.queues.count ? tsr_tickets.queues.data[queue] : NULL;
     CUstream handle = found ? found->handle : NULL;
@@ -129,7 +130,9 @@ static bool mark_now(uint32_t queue)
         pthread_mutex_unlock(&tsr_copies_lock);
         tsr_order_leave(&hold);
     }
+    tsr_captures_release();
     pthread_rwlock_unlock(&tsr_tickets.ends);
+    tsr_gate_leave(gated);
     return set;
 }
 

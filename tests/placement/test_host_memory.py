@@ -8,7 +8,7 @@ import pytest
 
 from tests import emulated
 from tests.emulated import Ran
-from tests.fault.fault_driver import build
+from tests.fault.fault_driver import build, delays
 from tests.placement.test_large import GUEST, MEBIBYTE, RANDOM, Machine, learn, run
 
 LAYERS, ROWS, KIB = 18, 128, 16  # of 2 MiB each
@@ -113,6 +113,19 @@ def test_what_repeats_is_foreseen(
         host = ran.report["pool"]["host"]
         assert host["written_back"] > 0
         assert (host["prefetched_used"] > 0) == (fetch == "2")
+
+
+def test_room_is_made_beside_captures(native_build: Path, tmp_path: Path) -> None:
+    """Once it is known what launches touch. It takes a while until a capture that has begun is known."""
+    native, program = native_build / "native", (Path(__file__).with_name("captured_room_guest.py"), 26, 6)
+    tree = build(native, native_build / "cuda-headers", tmp_path)
+    slow = delays(native, tree, 1, "cuStreamBeginCapture_v2", 50_000)
+
+    def once() -> Ran:
+        return emulated.run(native, tmp_path, emulated.Machine(1), program, policy=POLICY, variables=slow)
+
+    ran = emulated.until_known(once, ["CUDA_SUCCESS"])
+    assert ran.report["pool"]["host"]["evicted"] > 0
 
 
 def test_it_is_device_memory_to_the_program(native_build: Path, tmp_path: Path) -> None:
