@@ -100,14 +100,36 @@ static bool is_doubted(const struct tsr_classes *classes, const struct tsr_class
     return false;
 }
 
+static struct tsr_class *counted_of(const struct tsr_class_of *of)
+{
+    return of->shape ? of->shape : of->function;
+}
+
+void tsr_class_owe(const struct tsr_class_of *of, uint32_t gpu)
+{
+    struct tsr_class *counted = counted_of(of);
+    uint32_t owed = counted ? __atomic_load_n(&counted->owed[gpu], __ATOMIC_RELAXED) : ALWAYS;
+    if (owed < ALWAYS)
+        __atomic_store_n(&counted->owed[gpu], owed + 1, __ATOMIC_RELAXED);
+}
+
+/* One that is owed is made now, if any is. */
+static bool pays(struct tsr_class *counted, uint32_t gpu)
+{
+    uint32_t owed = __atomic_load_n(&counted->owed[gpu], __ATOMIC_RELAXED);
+    if (owed)
+        __atomic_store_n(&counted->owed[gpu], owed - 1, __ATOMIC_RELAXED);
+    return owed;
+}
+
 bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint32_t rarest)
 {
-    struct tsr_class *counted = of->shape ? of->shape : of->function;
+    struct tsr_class *counted = counted_of(of);
     if (!counted)
         return false;
     uint32_t launches = __atomic_load_n(&counted->launches[gpu], __ATOMIC_RELAXED);
     __atomic_store_n(&counted->launches[gpu], launches + 1, __ATOMIC_RELAXED);
-    if (launches < ALWAYS || __atomic_load_n(&counted->longer[gpu], __ATOMIC_RELAXED))
+    if (launches < ALWAYS || __atomic_load_n(&counted->longer[gpu], __ATOMIC_RELAXED) || pays(counted, gpu))
         return true;
     if (launches % DOUBTED == 0 && is_doubted(classes, counted, gpu))
         return true;

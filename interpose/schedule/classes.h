@@ -25,6 +25,7 @@ struct tsr_class {
     uint32_t threads;                               /* of its grid, at most 2^32 - 1; its first launch's */
     uint32_t launches[TSR_GPUS];                    /* relaxed */
     uint32_t samples[TSR_GPUS];                     /* relaxed */
+    uint32_t owed[TSR_GPUS];                        /* relaxed; samples for which it was not the time */
     float ns[TSR_GPUS];                             /* relaxed */
     uint32_t longer[TSR_GPUS];                      /* relaxed; samples in a row that took longer than what was known */
     uint32_t given, pulled;                         /* relaxed; launches lately, and those whose results another GPU pulled */
@@ -51,6 +52,8 @@ struct tsr_class_of tsr_class_find(struct tsr_classes *classes, uint64_t functio
 
 /* Counts a launch on the GPU. Whether it is to be a sample. rarest: one of so many is at least; a power of two. */
 bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint32_t rarest);
+/* It was to be one, but too many were under way: a later one is, instead. */
+void tsr_class_owe(const struct tsr_class_of *of, uint32_t gpu);
 
 /* A launch is given to a GPU; another GPU pulls what one has written. */
 void tsr_class_given(const struct tsr_class_of *of);

@@ -112,8 +112,10 @@ uint16_t tsr_samples_begin_away(struct tsr_samples *samples, const struct tsr_cl
     uint32_t number = tsr_lane_number(lane), i = 0;
     while (i < TSR_LANE_TIMES_PLACED && samples->away[number][i].class.function)
         i++;
-    if (i == TSR_LANE_TIMES_PLACED)
+    if (i == TSR_LANE_TIMES_PLACED) {
+        tsr_class_owe(of, number + 1);
         return 0;
+    }
     samples->away[number][i] = begun(samples, of, number + 1, stream, shared);
     samples->under_way_away[number]++;
     *away = (struct tsr_sample_away){.lane = number, .place = i, .is_one = true};
@@ -130,7 +132,7 @@ void tsr_samples_drop(struct tsr_samples *samples, const struct tsr_sample_away 
 static struct tsr_sample *find_free(struct tsr_samples *samples)
 {
     CUcontext current = NULL;
-    if (samples->none || samples->under_way == TSR_SAMPLES || tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
+    if (samples->none || tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
         return NULL;
     if (!samples->context)
         samples->context = current;
@@ -146,6 +148,10 @@ static struct tsr_sample *find_free(struct tsr_samples *samples)
 
 struct tsr_sample *tsr_samples_begin(struct tsr_samples *samples, const struct tsr_class_of *of, CUstream stream, bool shared)
 {
+    if (samples->under_way == TSR_SAMPLES) {
+        tsr_class_owe(of, HOME);
+        return NULL;
+    }
     struct tsr_sample *one = find_free(samples);
     if (!one || tsr_real.cuEventRecord(one->begin, stream) != CUDA_SUCCESS)
         return NULL;

@@ -45,6 +45,19 @@ TEST(samples_are_frequent_at_first_and_rare_later)
     CHECK(tsr_class_is_due(&classes, &some, 1, 1024)); /* each GPU has its own */
 }
 
+/* A program is ahead of its GPU by a thousand launches, of which only some can be measured at a time. */
+TEST(samples_for_which_there_was_no_room_are_made_later)
+{
+    start();
+    struct tsr_class_of some = of(1, 10);
+    for (unsigned i = 0; i < 1000; i++)
+        if (tsr_class_is_due(&classes, &some, 0, 1024))
+            tsr_class_owe(&some, 0);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(tsr_class_is_due(&classes, &some, 0, 1024));
+    CHECK(!tsr_class_is_due(&classes, &some, 0, 1024));
+}
+
 TEST(shapes_of_a_function_have_times_of_their_own)
 {
     start();
