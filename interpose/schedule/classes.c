@@ -122,6 +122,12 @@ static bool pays(struct tsr_class *counted, uint32_t gpu)
     return owed;
 }
 
+/* Of the function, in any shape: it may bring its code there, which takes milliseconds. */
+static bool is_first(const struct tsr_class_of *of, uint32_t gpu)
+{
+    return of->function && !__atomic_exchange_n(&of->function->came[gpu], true, __ATOMIC_RELAXED);
+}
+
 bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint32_t rarest)
 {
     struct tsr_class *counted = counted_of(of);
@@ -129,6 +135,10 @@ bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_
         return false;
     uint32_t launches = __atomic_load_n(&counted->launches[gpu], __ATOMIC_RELAXED);
     __atomic_store_n(&counted->launches[gpu], launches + 1, __ATOMIC_RELAXED);
+    if (is_first(of, gpu)) {
+        tsr_class_owe(of, gpu);
+        return false;
+    }
     if (launches < ALWAYS || __atomic_load_n(&counted->longer[gpu], __ATOMIC_RELAXED) || pays(counted, gpu))
         return true;
     if (launches % DOUBTED == 0 && is_doubted(classes, counted, gpu))

@@ -26,6 +26,7 @@ struct tsr_class {
     uint32_t launches[TSR_GPUS];                    /* relaxed */
     uint32_t samples[TSR_GPUS];                     /* relaxed */
     uint32_t owed[TSR_GPUS];                        /* relaxed; samples for which it was not the time */
+    bool came[TSR_GPUS];                            /* relaxed; of a function as a whole: it was launched there */
     float ns[TSR_GPUS];                             /* relaxed */
     uint32_t longer[TSR_GPUS];                      /* relaxed; samples in a row that took longer than what was known */
     uint32_t given, pulled;                         /* relaxed; launches lately, and those whose results another GPU pulled */
@@ -50,7 +51,10 @@ struct tsr_class_of {
 struct tsr_class_of tsr_class_find(struct tsr_classes *classes, uint64_t function, const uint32_t grid[3],
                                    const uint32_t block[3], uint32_t shared_bytes, uint64_t bytes);
 
-/* Counts a launch on the GPU. Whether it is to be a sample. rarest: one of so many is at least; a power of two. */
+/*
+ * Counts a launch on the GPU. Whether it is to be a sample, which a function's first launch there never is. rarest: one of so many is at least; a
+ * power of two.
+ */
 bool tsr_class_is_due(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint32_t rarest);
 /* It was to be one, but too many were under way: a later one is, instead. */
 void tsr_class_owe(const struct tsr_class_of *of, uint32_t gpu);

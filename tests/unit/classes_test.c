@@ -37,12 +37,25 @@ TEST(samples_are_frequent_at_first_and_rare_later)
     struct tsr_class_of some = of(1, 10);
     for (unsigned i = 0; i < 100000; i++) {
         bool due = tsr_class_is_due(&classes, &some, 0, 1024);
-        first += due && i < 4;
+        first += due && i < 5;
         all += due;
     }
     CHECK_EQ(first, 4);
-    CHECK(all >= 100 && all <= 110);                   /* 97 of 1,024 each, and the powers of two before */
+    CHECK(all >= 100 && all <= 110); /* 97 of 1,024 each, and the powers of two before */
+    tsr_class_is_due(&classes, &some, 1, 1024);
     CHECK(tsr_class_is_due(&classes, &some, 1, 1024)); /* each GPU has its own */
+}
+
+/* The driver loads the code of a function before its first launch, and between the events of a sample. */
+TEST(a_function_s_first_launch_on_a_gpu_is_no_sample)
+{
+    start();
+    struct tsr_class_of some = of(1, 10), other = of(1, 20);
+    for (uint32_t gpu = 0; gpu < 2; gpu++) {
+        CHECK(!tsr_class_is_due(&classes, &some, gpu, 1024));
+        CHECK(tsr_class_is_due(&classes, &other, gpu, 1024));
+        CHECK(tsr_class_is_due(&classes, &some, gpu, 1024));
+    }
 }
 
 /* A program is ahead of its GPU by a thousand launches, of which only some can be measured at a time. */
@@ -239,6 +252,7 @@ TEST(a_full_table_still_knows_functions)
     CHECK(last.function == first.function);
     struct tsr_class_of none = {.function = first.function, .threads = first.threads};
     CHECK(is_about(ns_on(&classes, &none, 0, 0), 33e3));
+    tsr_class_is_due(&classes, &none, 0, 1024);
     CHECK(tsr_class_is_due(&classes, &none, 0, 1024));
     CHECK(!tsr_class_is_due(&classes, &(struct tsr_class_of){0}, 0, 1024));
 }
