@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "lane/lane_client.h"
@@ -171,9 +172,21 @@ static void *watch(void *argument)
     return NULL;
 }
 
+/* An executor finds out that the parent has ended although the child goes on. */
+static void leave_parents(void)
+{
+    for (unsigned i = 0; i < TSR_LANES; i++)
+        if (lanes[i])
+            tsr_os_file_close(&lanes[i]->socket);
+    tsr_watch_reset();
+}
+
+static const struct tsr_fork_listener forks = {.in_child = leave_parents};
+
 void tsr_watch_start(struct tsr_lane_client *lane)
 {
     pthread_t thread;
+    tsr_fork_listen(&forks);
     lane->started_ns = lane->pulse_ns = tsr_os_monotonic_ns();
     pthread_mutex_lock(&lock);
     lanes[lane->number] = lane;

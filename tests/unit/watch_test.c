@@ -4,7 +4,9 @@
 #include "lane/watch.c"
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -176,5 +178,26 @@ TEST(what_comes_after_the_verdict_is_waited_for)
         tsr_failover_await(&client);
     }
     CHECK_EQ(lane.dead, CUDA_SUCCESS);
-    close(client.socket);
+    tsr_os_file_close(&client.socket);
+}
+
+TEST(an_executor_sees_the_end_of_a_process_whose_child_goes_on)
+{
+    int ends[2];
+    client = (struct tsr_lane_client){.lane = &lane, .number = 1};
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+    client.socket = tsr_os_file_keep(ends[0]);
+    tsr_watch_start(&client);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        pause();
+    }
+    tsr_watch_stop(&client);
+    tsr_os_file_close(&client.socket);
+    struct pollfd executor = {.fd = ends[1], .events = POLLRDHUP};
+    CHECK_EQ(poll(&executor, 1, 5000), 1);
+    kill(child, SIGKILL);
+    CHECK_EQ(waitpid(child, NULL, 0), child);
+    close(ends[1]);
 }
