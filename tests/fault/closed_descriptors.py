@@ -1,7 +1,7 @@
-"""A program that closes all descriptors but the first three, as daemons do, after it has used the GPU, and opens others.
+"""A program that closes all descriptors but three, as daemons do, after it has used the GPU, and opens others.
 
-Prints `told` if it gets an error after that, `deaf` if it gets none for five seconds, `wrong` as soon as a sum is wrong,
-and `written` if anything was written to what it has opened.
+Prints `told` if it gets an error after that, `deaf` if it gets none for five seconds, `wrong` as soon as a sum is
+wrong, and `written` if anything was written to what it has opened.
 """
 
 import os
