@@ -88,8 +88,9 @@ def is_there(name: str) -> bool:
 def run(command: list[str], environment: Mapping[str, str]) -> int:
     """Runs the program to its end and gives the exit code a shell would give.
 
-    Signals sent to this process are passed on. Those that the terminal sends reach the program by themselves, as it is
-    in the same process group; they are only kept from ending this process first.
+    Signals sent to this process are passed on. Those that the terminal sends, and those that the program sends to its
+    group, reach the program by themselves, as it is in the same process group; they are only kept from ending this
+    process first.
     """
     program = find_program(command[0], environment.get("PATH", os.defpath))
     if program is None:
@@ -129,5 +130,17 @@ def _wait(child: int, watched: frozenset[signal.Signals]) -> int:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else SIGNAL_BASE - code
         info = signal.sigwaitinfo(watched)
-        if info.si_signo != signal.SIGCHLD and info.si_code != SI_KERNEL:
+        if info.si_signo != signal.SIGCHLD and info.si_code != SI_KERNEL and not _is_in(child, info.si_pid):
             os.kill(child, info.si_signo)
+
+
+def _is_in(program: int, process: int) -> bool:
+    """Whether it is the program, or a process that it started, in this group: it signals the group (kill 0)."""
+    try:
+        if os.getpgid(process) != os.getpgrp():
+            return False
+        while process not in (program, 0):
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it has ended
+        return False
+    return process == program

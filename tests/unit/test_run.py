@@ -14,7 +14,7 @@ from controlplane.machine import driver
 from controlplane.run import shim
 from controlplane.run.launch import Change, compose
 from ptxtools.errors import ConfigError, WireError
-from tests.command import TESSERA_RUN, with_native
+from tests.command import TESSERA_RUN, with_native, with_project
 
 # Writes the counters that the emulated driver would write.
 PRETEND = """
@@ -223,6 +223,30 @@ def test_mistakes_end_with_code_2(environment: dict[str, str], arguments: list[s
 def test_an_unwritable_report_is_an_error(environment: dict[str, str]) -> None:
     done = run(environment, "--emulate", "1", "--json", "/proc/none", "--", "true")
     assert (done.returncode, "--json /proc/none" in done.stderr) == (2, True)
+
+
+LAUNCHED = "import os, sys; from controlplane.run import launch; sys.exit(launch.run(sys.argv[1:], os.environ))"
+SIGNALS_ITS_GROUP = """
+import os, signal, time
+count = 0
+def handle(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGTERM, handle)
+child = os.fork()
+if not child:
+    os.kill(0, signal.SIGTERM)
+    time.sleep(1)
+    os._exit(0)
+os.waitpid(child, 0)
+print(count)
+"""
+
+
+def test_what_the_program_sends_its_group_reaches_it_once() -> None:
+    command = [sys.executable, "-c", LAUNCHED, sys.executable, "-c", SIGNALS_ITS_GROUP]
+    done = subprocess.run(command, env=with_project(), stdout=subprocess.PIPE, start_new_session=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"1\n")
 
 
 def test_the_launcher_is_quick(environment: dict[str, str]) -> None:
