@@ -444,7 +444,10 @@ static void learn_from_wait(struct tsr_place *place, const struct tsr_place_know
     begin_given(place);
 }
 
-/* Its GPU's work between two launches took no longer than from one to the other, whatever it waited for; and no less if it did not. */
+/*
+ * Its GPU's work between two launches took no longer than from one to the other, whatever it waited for; and no less if it did not. That is believed of home alone: what holds up
+ * another GPU, that nobody knows of, would else count as work, which one GPU would have had to do as well, and the guard would see no loss.
+ */
 static void learn_from_sight(struct tsr_place *place, const struct tsr_place_known *known, double since_ns, double at_ns,
                              bool busy)
 {
@@ -454,7 +457,8 @@ static void learn_from_sight(struct tsr_place *place, const struct tsr_place_kno
     sight->waits |= !busy;
     if (sight->at_ns > 0 && expected < SIGHT_NS)
         return;
-    if (sight->at_ns > 0 && (expected > most_ns || (expected < least_ns && !sight->waits)))
+    bool at_home = known->gpu[TSR_PLACE_ACTUAL] == place->options.home;
+    if (sight->at_ns > 0 && (expected > most_ns || (expected < least_ns && !sight->waits && at_home)))
         learn_pace(place, work_ns, expected > most_ns ? most_ns : least_ns);
     *sight = (struct tsr_place_sight){known->busy_ns, since_ns, at_ns, !busy};
 }

@@ -887,6 +887,25 @@ TEST(times_that_are_wrong_by_a_factor_cost_little)
     CHECK(run_wrong(0.5) > 1.9);
 }
 
+/* A GPU that is seen to need three times as long as it should for all its work, which waits for nothing that is known. */
+static double pace_of_held_up(uint32_t gpu)
+{
+    start(2, NVLINK);
+    struct tsr_place_launch launch = made(0, 20 * MS);
+    launch.allowed = 1u << gpu;
+    for (unsigned i = 0; i < 40; i++)
+        go(&launch, NULL);
+    for (unsigned i = 1; i < 40; i++)
+        tsr_place_seen(&place, i, i * 60 * MS - US, i * 60 * MS, true);
+    return place.pace;
+}
+
+TEST(what_holds_another_gpu_up_makes_no_work_longer_on_one)
+{
+    CHECK(pace_of_held_up(0) > 2.5);
+    CHECK(pace_of_held_up(1) == 1);
+}
+
 TEST(what_was_seen_to_have_ended_moves_the_clock)
 {
     start(2, NVLINK);
