@@ -91,7 +91,8 @@ def on_devices(profile: Profile, spec: str | None) -> Profile:
     try:
         described = emulate.parse(spec)
     except ConfigError as error:
-        raise ConfigError(error.message.replace("--emulate", "--devices"), expected=error.expected) from error
+        message = error.message.replace("--emulate", "--devices")
+        raise ConfigError(message, expected=error.expected, file=error.file, line=error.line) from error
     return scale.on_machine(profile, machine.of_emulated(described, emulated=profile.machine.emulated))
 
 

@@ -272,6 +272,7 @@ def test_plans_that_are_wrong_are_refused(
     ("words", "message"),
     [
         (["--devices", "gtx1080"], "no GPU 'gtx1080' in the catalogue"),
+        (["--devices", "nowhere.yaml"], "tessera: nowhere.yaml: cannot be read (No such file or directory)"),
         (["--price", "h200"], "--price h200; expected GPU=DOLLARS, as in h100=2.5"),
         (["--price", "b200=4"], "there is no GPU 'b200' to plan for; expected one of h200, l40s"),
         (["--power", "h200=1:2:3"], "--power h200=1:2:3; expected GPU=WATTS"),
