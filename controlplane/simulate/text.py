@@ -57,7 +57,9 @@ def notes(of: Compared) -> list[str]:
     if carries(profile) and of.load.servers < 2:
         found.append("each iteration needs what the one before left: --requests R simulates R clients at a time")
     if 0 < of.load.servers < len(profile.machine.gpus):
-        found.append(f"with {of.load.servers} at a time, more GPUs have something to do only where requests are divided")
+        found.append(
+            f"with {of.load.servers} at a time, more GPUs have something to do only where requests are divided"
+        )
     coverage = profile.coverage
     if coverage.unknown:
         count = sum(each for _, each in coverage.unknown)
