@@ -19,6 +19,8 @@ from ptxtools.errors import ConfigError
 
 STREAM_NS = 400.0  # what a message takes of the streams of both sides: a wait, a fence
 T = TypeVar("T")
+NO_STREAM = -1  # of a launch of which it is not known
+NOT_IN_PROFILES = "stream", "process", "library_call"  # of the conditions of a rule
 SLOWEST = 1e-3  # bytes per ns of a link that nobody has
 MUCH_SLOWER = 0.5  # of the rate of the fastest link between two types
 
@@ -60,6 +62,7 @@ def problem_of(profile: Profile, wanted: Wanted) -> Given:
         notes.append(
             f"{pinned} of {count} operations have to be at home, {len(pins) - pinned} on another GPU by a rule"
         )
+    notes += _not_known(wanted.policy)
     label = np.array([operation.of for operation in profile.iteration.operations], dtype=np.int64)
     given = Problem(
         kinds,
@@ -109,9 +112,20 @@ def _pins(profile: Profile, policy: Policy | None) -> dict[int, int]:
             found[number] = home
         elif decider is not None and policy is not None and of.function:
             blocks, threads = (int(np.prod(shape)) for shape in (of.grid, of.block))
-            place = decider.decide(Launch(of.function, blocks, threads, operation.stream, module=(of.module,)))
+            place = decider.decide(Launch(of.function, blocks, threads, NO_STREAM, module=(of.module,)))
             if place is not None and policy.rules[place].device >= 0:
                 found[number] = policy.rules[place].device
+    return found
+
+
+def _not_known(policy: Policy | None) -> list[str]:
+    """Notes of rules with conditions of which a profile says nothing: a profile's streams have numbers of its own."""
+    found = []
+    for rule in policy.rules if policy is not None else ():
+        words = [word.replace("_", " ") for word in NOT_IN_PROFILES if getattr(rule.match, word) is not None]
+        if words:
+            what = " and ".join(words)
+            found.append(f"the rule in line {rule.line} is not held: a profile does not say the {what} of launches")
     return found
 
 

@@ -174,6 +174,24 @@ def test_rules_pin_launches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "its GPU 7 is not in the profile; expected a policy for GPUs 0 to 1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("condition", ["stream: default", "process: python", "library_call: cublas*"])
+def test_a_rule_about_what_a_profile_does_not_know_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: str
+) -> None:
+    """A profile's first stream need not be the default one."""
+    file = written(tmp_path, profiles.layered())
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n"
+        f"  - {{match: {{function: 'matmul*', {condition}}}, device: 1}}\n"
+    )
+    free = planned(capsys, file, "--requests", "4")
+    found = planned(capsys, file, "--policy", str(policy), "--requests", "4")
+    assert chosen(found) == chosen(free)
+    word = condition.partition(":")[0].replace("_", " ")
+    assert found["notes"] == [f"the rule in line 4 is not held: a profile does not say the {word} of launches"]
+
+
 def test_what_may_touch_anything_stays_at_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, profiles.layered(unknown=5))
     plan = tmp_path / "plan"
