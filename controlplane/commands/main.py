@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import Protocol
 
 from controlplane import __version__
-from controlplane.base import interrupt
 from controlplane.commands.words import Parser, RawHelp
 from ptxtools.errors import ConfigError, TesseraError
 
@@ -100,6 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SIGPIPE_CODE
     except KeyboardInterrupt:
+        from controlplane.base import interrupt  # only here: a start imports little
+
         return interrupt.end()
     except TesseraError as error:
         print(f"tessera: {error}", file=sys.stderr)

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.base import interrupt
 from controlplane.commands.split import STATS_FILE, split
 from controlplane.commands.words import Parser
 from controlplane.machine import SPEC
@@ -242,6 +241,8 @@ def main(arguments: Sequence[str] | None = None, name: str = NAME) -> int:
     try:
         return _run(parse(sys.argv[1:] if arguments is None else arguments, name))
     except KeyboardInterrupt:  # before the program began, or after it ended
+        from controlplane.base import interrupt  # only here: a start imports little
+
         return interrupt.end()
     except TesseraError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
