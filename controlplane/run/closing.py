@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from controlplane.base.screen import show
-from controlplane.base.tables import many
 from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
 from ptxtools.errors import ConfigError
@@ -143,5 +142,7 @@ def _unexpected(reasons: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _trace_line(trace: TraceReport) -> str:
+    from controlplane.base.tables import many  # only here: most runs have no trace
+
     each = f", {trace.bytes / trace.launches:.1f} bytes per launch" if trace.launches > 1 else ""
     return f"wrote {trace.file}: {many(trace.launches, 'launch', 'launches')}, {trace.bytes} bytes{each}"
