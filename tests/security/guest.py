@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "e2e" / "guests"))
@@ -45,13 +47,28 @@ def say(text: object) -> None:
     print(text, flush=True)
 
 
+def lines() -> Iterator[bytes]:
+    """Of a terminal. A signal that comes just before read(2) does not end it, and Python runs its handler only then."""
+    wake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(woken)
+    while True:
+        ready, _, _ = select.select([sys.stdin, wake], [], [])
+        if wake in ready:
+            os.read(wake, 1)
+        elif line := os.read(sys.stdin.fileno(), 80):
+            yield line
+        else:
+            return
+
+
 def main() -> int:
     signal.signal(signal.SIGINT, lambda *_: os.write(1, b"interrupted\n"))  # also while it says something else
     say("started")
-    for line in sys.stdin:
-        if line == "end\n":
+    for line in lines():
+        if line == b"end\n":
             return 0
-        if line == "hang\n":
+        if line == b"hang\n":
             hang()
         else:
             say(gpu.squares())
