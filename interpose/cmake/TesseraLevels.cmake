@@ -1,5 +1,6 @@
 # Sets TSR_LEVELS, the levels of x86-64 that the emulator's hot code is compiled for, and TSR_LEVELS_BUILT, the same as bits for
-# emulator/isa/level.h. A level takes a quarter of the whole build, so a build for this machine alone has its best one beside the baseline.
+# emulator/isa/level.h; and TSR_LEVEL_0_OPTIMISATION. A level takes a fifth of the whole build, so a build for this machine alone has its best
+# one beside the baseline.
 include(CheckCSourceRuns)
 set(TSR_LEVELS 0)
 if(TESSERA_LEVELS STREQUAL "all")
@@ -15,6 +16,11 @@ elseif(NOT TESSERA_SANITIZE)
       break()
     endif()
   endforeach()
+endif()
+# The baseline is seldom used, so it is quick to build; most of all where this machine has a better one beside it.
+set(TSR_LEVEL_0_OPTIMISATION -O1)
+if(TESSERA_LEVELS STREQUAL "own" AND NOT TSR_LEVELS STREQUAL "0")
+  set(TSR_LEVEL_0_OPTIMISATION -Og)
 endif()
 set(TSR_LEVELS_BUILT 0)
 foreach(level IN LISTS TSR_LEVELS)

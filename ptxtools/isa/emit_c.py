@@ -107,7 +107,7 @@ class _Group:
         if name is None:
             name = re.sub(r"\W", "_", key)
             self._known[head + body] = name
-            if head == _OP:
+            if head == _OP and not body.startswith("TSR_SET"):
                 body = f"TSR_FRAME; {body} return i + 1;"
             self.text.append(head.format(name) + "\n{\n    " + body + "\n}\n")
         return name

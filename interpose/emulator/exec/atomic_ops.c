@@ -20,6 +20,8 @@ typedef const struct tsr_insn insn;
 #else
 #define MOVES
 #endif
+/* Serves every space, and every number of elements: a call is little beside what it does. */
+#define SHARED static __attribute__((noinline)) MOVES
 
 enum action { ADD, MIN, MAX, AND, OR, XOR, EXCH, CAS, INC, DEC };
 
@@ -53,7 +55,7 @@ INLINE insn *done(struct tsr_warp *w, insn *i, uint32_t m, const uint64_t *addre
 }
 
 #define INTEGER(name, T, action_)                                                                                              \
-    INLINE MOVES insn *name(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space)                                \
+    SHARED insn *name(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space)                                      \
     {                                                                                                                          \
         const enum action action = action_;                                                                                    \
         uint64_t address[LANES];                                                                                               \
@@ -210,7 +212,7 @@ INLINE MOVES insn *floating(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_sp
 }
 
 /* list: two destinations, the halves of b, for cas those of c. */
-INLINE MOVES insn *wide(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, bool compare)
+SHARED insn *wide(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, bool compare)
 {
     uint64_t address[LANES];
     unsigned char *host[LANES];
@@ -273,6 +275,19 @@ INTEGER(dec_u32, uint32_t, DEC)
     X(space, kind, cas_b16, "cas.b16") X(space, kind, cas_b32, "cas.b32") X(space, kind, cas_b64, "cas.b64")                   \
     X(space, kind, inc_u32, "inc.u32") X(space, kind, dec_u32, "dec.u32")
 
+#define FLOATING(name, kind, action)                                                                                           \
+    SHARED insn *name(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, uint32_t elements)                   \
+    {                                                                                                                          \
+        return floating(w, i, m, space, kind, action, elements);                                                               \
+    }
+#define FLOATING_NARROW(kind) FLOATING(kind##_ADD, kind, ADD) FLOATING(kind##_MIN, kind, MIN) FLOATING(kind##_MAX, kind, MAX)
+FLOATING(F32_ADD, F32, ADD)
+FLOATING(F64_ADD, F64, ADD)
+FLOATING_NARROW(F16)
+FLOATING_NARROW(BF16)
+FLOATING_NARROW(F16X2)
+FLOATING_NARROW(BF16X2)
+
 /* X(space, space's kind, type kind, action, elements, name, key) */
 #define NARROW(X, space, where, type, elements, prefix, low, name)                                                             \
     X(space, where, type, ADD, elements, add_##name, "add." prefix low)                                                        \
@@ -301,7 +316,7 @@ INTEGER(dec_u32, uint32_t, DEC)
 #define DEFINE_INTEGER(space, where, name, key)                                                                                \
     static insn *space##_##name(struct tsr_warp *w, insn *i, uint32_t m) { return name(w, i, m, where); }
 #define DEFINE_FLOAT(space, where, type, action, elements, name, key)                                                          \
-    static insn *space##_##name(struct tsr_warp *w, insn *i, uint32_t m) { return floating(w, i, m, where, type, action, elements); }
+    static insn *space##_##name(struct tsr_warp *w, insn *i, uint32_t m) { return type##_##action(w, i, m, where, elements); }
 #define DEFINE_SPACE(space, where)                                                                                             \
     INTEGERS(DEFINE_INTEGER, space, where)                                                                                     \
     FLOATS(DEFINE_FLOAT, space, where)                                                                                         \

@@ -18,7 +18,7 @@
 #endif
 
 typedef const struct tsr_insn insn;
-enum shape { GENERAL, CONSECUTIVE, EQUAL };
+enum shape { CAREFUL, GENERAL, CONSECUTIVE, EQUAL }; /* of the addresses; careful: not known to be good */
 struct type {
     uint32_t memory, reg;
     bool sign;
@@ -73,30 +73,33 @@ INLINE uint32_t source(insn *i, uint32_t elements, uint32_t k)
         }                                                                                                                      \
     })
 
-INLINE MOVES void load_shape(struct tsr_warp *w, insn *i, uint32_t m, enum shape shape, const unsigned char *low,
-                             const unsigned char *high, struct type t, uint32_t elements)
+/* Each half warp reads one address. */
+INLINE MOVES void load_equal(struct tsr_warp *w, insn *i, uint32_t m, const unsigned char *low, const unsigned char *high,
+                             struct type t, uint32_t elements)
 {
-    if (shape == EQUAL) {
-        FOR_TYPE(
-            t, M, R, for (uint32_t k = 0; k < elements; k++) {
-                uint32_t reg = destination(i, elements, k);
-                if (reg == TSR_NO_REG)
-                    continue;
-                R *restrict d = at(w, reg);
-                R x = (R)((const M *)(const void *)low)[k];
-                R y = (R)((const M *)(const void *)high)[k];
-                if (m == UINT32_MAX) {
-                    for (uint32_t l = 0; l < 16; l++)
-                        d[l] = x;
-                    for (uint32_t l = 16; l < 32; l++)
-                        d[l] = y;
-                } else {
-                    for (uint32_t l = 0; l < 32; l++)
-                        d[l] = m >> l & 1 ? (l < 16 ? x : y) : d[l];
-                }
-            });
-        return;
-    }
+    FOR_TYPE(
+        t, M, R, for (uint32_t k = 0; k < elements; k++) {
+            uint32_t reg = destination(i, elements, k);
+            if (reg == TSR_NO_REG)
+                continue;
+            R *restrict d = at(w, reg);
+            R x = (R)((const M *)(const void *)low)[k];
+            R y = (R)((const M *)(const void *)high)[k];
+            if (m == UINT32_MAX) {
+                for (uint32_t l = 0; l < 16; l++)
+                    d[l] = x;
+                for (uint32_t l = 16; l < 32; l++)
+                    d[l] = y;
+            } else {
+                for (uint32_t l = 0; l < 32; l++)
+                    d[l] = m >> l & 1 ? (l < 16 ? x : y) : d[l];
+            }
+        });
+}
+
+INLINE MOVES void load_consecutive(struct tsr_warp *w, insn *i, const unsigned char *low, const unsigned char *high,
+                                   struct type t, uint32_t elements)
+{
     FOR_TYPE(
         t, M, R, for (uint32_t k = 0; k < elements; k++) {
             uint32_t reg = destination(i, elements, k);

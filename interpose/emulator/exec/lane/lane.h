@@ -19,7 +19,7 @@
 #include "emulator/exec/lane/integer.h"
 #include "emulator/exec/lane/lop3.h"
 
-#include <immintrin.h>
+#include <xmmintrin.h> /* not immintrin.h, which takes longer to read than a file of operations to compile */
 
 #define TSR_ALL_LANES 0xffffffffu
 
@@ -150,35 +150,73 @@ static inline void tsr_lane_put_mask(unsigned char *f, uint32_t reg, uint32_t ma
 
 #define TSR_MASKS(value) tsr_lane_put_mask(f, i->dst, (value), m)
 
+/*
+ * Operations on a condition: a function of few instructions each, which hands its test on to one that a file's operations share, as there are
+ * far more combinations than tests. Plain setp, which programs use most, has its test next to it.
+ */
 #define TSR_SETP(first, second)                                                                                                \
     uint32_t p = (first), q = (second);                                                                                        \
     tsr_lane_put_mask(f, i->dst, p, m);                                                                                        \
-    tsr_lane_put_mask(f, i->dst2, q, m)
-#define TSR_SETP_COMBINED(test, sign, high)                                                                                    \
-    TSR_LOAD_PRED(c);                                                                                                          \
-    uint64_t t = test(f, i);                                                                                                   \
-    TSR_SETP((uint32_t)t sign cs, (high)sign cs)
+    tsr_lane_put_mask(f, i->dst2, q, m);                                                                                       \
+    return i + 1
 #define TSR_SETP_PLAIN(test)                                                                                                   \
+    TSR_FRAME;                                                                                                                 \
     uint32_t t = (uint32_t)test(f, i);                                                                                         \
     TSR_SETP(t, ~t)
-#define TSR_SETP_AND(test) TSR_SETP_COMBINED(test, &, ~(uint32_t)t)
-#define TSR_SETP_OR(test) TSR_SETP_COMBINED(test, |, ~(uint32_t)t)
-#define TSR_SETP_XOR(test) TSR_SETP_COMBINED(test, ^, ~(uint32_t)t)
 #define TSR_SETP_PLAIN_PACKED(test)                                                                                            \
+    TSR_FRAME;                                                                                                                 \
     uint64_t t = test(f, i);                                                                                                   \
     TSR_SETP((uint32_t)t, (uint32_t)(t >> 32))
-#define TSR_SETP_AND_PACKED(test) TSR_SETP_COMBINED(test, &, (uint32_t)(t >> 32))
-#define TSR_SETP_OR_PACKED(test) TSR_SETP_COMBINED(test, |, (uint32_t)(t >> 32))
-#define TSR_SETP_XOR_PACKED(test) TSR_SETP_COMBINED(test, ^, (uint32_t)(t >> 32))
 
-#define TSR_SPREAD(mask, bits, one) TSR_LANE_NAME(spread_##bits)(f + i->dst, (mask), (one), m)
-#define TSR_SET_PLAIN(test, bits, one) TSR_SPREAD((uint32_t)test(f, i), bits, one)
-#define TSR_SET_COMBINED(test, sign, bits, one)                                                                                \
-    TSR_LOAD_PRED(c);                                                                                                          \
-    TSR_SPREAD((uint32_t)test(f, i) sign cs, bits, one)
-#define TSR_SET_AND(test, bits, one) TSR_SET_COMBINED(test, &, bits, one)
-#define TSR_SET_OR(test, bits, one) TSR_SET_COMBINED(test, |, bits, one)
-#define TSR_SET_XOR(test, bits, one) TSR_SET_COMBINED(test, ^, bits, one)
+typedef uint64_t tsr_lane_test(unsigned char *f, const struct tsr_insn *i);
+#define TSR_LANE_SHARED(name)                                                                                                  \
+    static __attribute__((noinline, unused)) const struct tsr_insn *name(struct tsr_warp *w, const struct tsr_insn *i,         \
+                                                                     uint32_t m, tsr_lane_test *test)
+#define TSR_LANE_SETP(name, sign)                                                                                              \
+    TSR_LANE_SHARED(tsr_setp_##name)                                                                                           \
+    {                                                                                                                          \
+        TSR_FRAME;                                                                                                             \
+        TSR_LOAD_PRED(c);                                                                                                      \
+        uint32_t t = (uint32_t)test(f, i);                                                                                     \
+        TSR_SETP(t sign cs, ~t sign cs);                                                                                       \
+    }                                                                                                                          \
+    TSR_LANE_SHARED(tsr_setp_##name##_packed)                                                                                  \
+    {                                                                                                                          \
+        TSR_FRAME;                                                                                                             \
+        TSR_LOAD_PRED(c);                                                                                                      \
+        uint64_t t = test(f, i);                                                                                               \
+        TSR_SETP((uint32_t)t sign cs, (uint32_t)(t >> 32) sign cs);                                                            \
+    }
+TSR_LANE_SETP(and, &)
+TSR_LANE_SETP(or, |)
+TSR_LANE_SETP(xor, ^)
+#define TSR_SETP_AND(test) return tsr_setp_and(w, i, m, test)
+#define TSR_SETP_OR(test) return tsr_setp_or(w, i, m, test)
+#define TSR_SETP_XOR(test) return tsr_setp_xor(w, i, m, test)
+#define TSR_SETP_AND_PACKED(test) return tsr_setp_and_packed(w, i, m, test)
+#define TSR_SETP_OR_PACKED(test) return tsr_setp_or_packed(w, i, m, test)
+#define TSR_SETP_XOR_PACKED(test) return tsr_setp_xor_packed(w, i, m, test)
+
+#define TSR_LANE_SET(name, bits, value)                                                                                        \
+    static __attribute__((noinline, unused)) const struct tsr_insn *tsr_set_##name##_##bits(                                   \
+        struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, tsr_lane_test *test, uint32_t one)                           \
+    {                                                                                                                          \
+        TSR_FRAME;                                                                                                             \
+        uint32_t t = (uint32_t)test(f, i);                                                                                     \
+        TSR_LANE_NAME(spread_##bits)(f + i->dst, (value), one, m);                                                             \
+        return i + 1;                                                                                                          \
+    }
+#define TSR_LANE_SETS(bits)                                                                                                    \
+    TSR_LANE_SET(plain, bits, t)                                                                                               \
+    TSR_LANE_SET(and, bits, t & *(const uint32_t *)(f + i->c))                                                                 \
+    TSR_LANE_SET(or, bits, t | *(const uint32_t *)(f + i->c))                                                                  \
+    TSR_LANE_SET(xor, bits, t ^ *(const uint32_t *)(f + i->c))
+TSR_LANE_SETS(16)
+TSR_LANE_SETS(32)
+#define TSR_SET_PLAIN(test, bits, one) return tsr_set_plain_##bits(w, i, m, test, one)
+#define TSR_SET_AND(test, bits, one) return tsr_set_and_##bits(w, i, m, test, one)
+#define TSR_SET_OR(test, bits, one) return tsr_set_or_##bits(w, i, m, test, one)
+#define TSR_SET_XOR(test, bits, one) return tsr_set_xor_##bits(w, i, m, test, one)
 
 /*
  * Runs a loop with the processor's rounding direction changed, and flushing subnormal operands and results: both are x86's rules, which for
