@@ -26,7 +26,7 @@ KINDS = (
     "daemon",
     *ENDS,
 )
-SAMPLE = ("fork-while-threads-launch", "exec", "killed")
+SAMPLE = ("fork-while-threads-launch", "killed")
 SQUARES = sum(i * i for i in range(32))
 
 

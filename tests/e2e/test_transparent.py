@@ -14,7 +14,6 @@ SAMPLE = {
     "driver_ipc",
     "faults",
     "graph_capture",
-    "launch_attributes",
 }
 # The shim counts launches, the emulated GPU what ran to its end: kernels that fail, and those inside graphs, differ.
 COUNTED_OTHERWISE = ("faults", "graph_capture", "graph_explicit")

@@ -23,7 +23,7 @@ def tree(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("process", "number"),
-    sampled(CALLS, [(EXECUTOR, 1), (EXECUTOR, 27), (APPLICATION, 14)]),
+    sampled(CALLS, [(EXECUTOR, 1), (APPLICATION, 14)]),
 )
 def test_a_call_that_fails(process: str, number: int, native_build: Path, tree: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
@@ -49,7 +49,7 @@ COPIED += [(APPLICATION, f"{number}:cuStreamGetDevice") for number in (1, 5)]
 COPIED += [(EXECUTOR, f"{number}:cuMemcpyDtoDAsync_v2") for number in (1, 2)]
 
 
-@pytest.mark.parametrize(("process", "number"), sampled(COPIED, [*COPIED[::4], COPIED[-2]]))
+@pytest.mark.parametrize(("process", "number"), sampled(COPIED, [COPIED[0], COPIED[-2]]))
 def test_a_call_that_fails_while_there_are_copies(
     process: str, number: str, native_build: Path, tree: Path, copies: tuple[Path, dict[str, str]]
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from tests.sample import sampled
 ROUNDS, WORK_SECONDS = 400, 2.0
 
 
-@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
-@pytest.mark.parametrize("delay", [0.0, 0.05])
+@pytest.mark.parametrize(
+    ("delay", "fault"),
+    sampled([*product((0.0, 0.05), (signal.SIGKILL, signal.SIGSTOP))], [(0.0, signal.SIGSTOP), (0.05, signal.SIGKILL)]),
+)
 def test_an_executor_that_fails(fault: signal.Signals, delay: float, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY + FOLLOW)

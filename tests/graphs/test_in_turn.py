@@ -17,7 +17,7 @@ ROUNDS = 6
 
 
 @pytest.mark.parametrize(
-    "what", ["", "capture", *(pytest.param(what, marks=pytest.mark.full) for what in ("destroy", "new", "threads"))]
+    "what", ["", *(pytest.param(what, marks=pytest.mark.full) for what in ("capture", "destroy", "new", "threads"))]
 )
 def test_what_follows_comes_after_what_came_before(what: str, native_build: Path, tmp_path: Path) -> None:
     """Graph and kernels are on different GPUs. In disorder, after a run that learns what they touch."""

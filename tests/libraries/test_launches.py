@@ -130,6 +130,7 @@ def test_calls_say_what_graphs_touch_that_they_were_captured_into(native_build: 
     assert "ranges" not in launches["kept_home_by_reason"]
 
 
+@pytest.mark.full
 def test_what_a_call_said_is_not_said_of_nodes_made_by_hand(native_build: Path, tmp_path: Path) -> None:
     """They launch the same, and follow the same pointer, but it leads elsewhere by then. Their graph stays home."""
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"

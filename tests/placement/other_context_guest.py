@@ -1,9 +1,9 @@
-"""A program for one GPU that makes a context of another one: `other_context_guest.py WHAT ROUNDS`.
+"""A program for one GPU that makes a context of another one: `other_context_guest.py WHAT ROUNDS [WARM]`.
 
-Layers of 4 MiB on the first GPU, as in large_guest.py; after the first requests there is a context on the second GPU.
-Then that does something with what a request gave (WHAT): `none`; it copies it to memory of its own, in a stream of its
-own (`copy`) or the first GPU's (`peer`); a `kernel` there reads it; it changes it, by a memset (`set`) or with bytes of
-the host (`give`). Prints the sums of the results and of what the second GPU has.
+Layers of 4 MiB on the first GPU, as in large_guest.py; after WARM requests there is a context on the second GPU. Then
+that does something with what a request gave (WHAT): `none`; it copies it to memory of its own, in a stream of its own
+(`copy`) or the first GPU's (`peer`); a `kernel` there reads it; it changes it, by a memset (`set`) or with bytes of the
+host (`give`). Prints the sums of the results and of what the second GPU has.
 """
 
 import sys
@@ -18,7 +18,8 @@ sys.path.append(str(Path(__file__).parents[2]))
 from tests.bindings import call
 from tests.placement.large_guest import Program
 
-LAYERS, ROWS, KIB, WARM = 10, 256, 16, 24
+LAYERS, ROWS, KIB = 10, 256, 16
+WARM = int(sys.argv[3]) if len(sys.argv) > 3 else 24
 
 
 class Other:

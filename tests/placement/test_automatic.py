@@ -157,6 +157,7 @@ def test_each_decision_can_be_read(native_build: Path, tmp_path: Path) -> None:
     assert ends == sorted(ends)
 
 
+@pytest.mark.full
 def test_launches_are_not_looked_at_for_some_time_where_nothing_is_gained(native_build: Path, tmp_path: Path) -> None:
     """In a chain of six seconds; requests after it are placed again."""
     program = ("6000", "300")

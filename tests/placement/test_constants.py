@@ -14,7 +14,10 @@ POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {f
 SUM, LAUNCHES = sum(range(64)), 3
 
 
-@pytest.mark.parametrize(("name", "kept"), [("free", {}), ("named", {"memory_variable": LAUNCHES})])
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [pytest.param("free", {}, marks=pytest.mark.full), ("named", {"memory_variable": LAUNCHES})],
+)
 def test_constants(native_build: Path, tmp_path: Path, name: str, kept: dict[str, int]) -> None:
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     policy.write_text(POLICY)

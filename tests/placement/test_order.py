@@ -117,7 +117,8 @@ def test_work_that_comes_after_what_a_strand_has_signalled_is_waited_for(native_
         assert run(native, tmp_path, machine, program, rules, disorder=889).lines == alone.lines
 
 
-@pytest.mark.parametrize("what", [pytest.param("unknown", marks=pytest.mark.full), "place"])
+@pytest.mark.full
+@pytest.mark.parametrize("what", ["unknown", "place"])
 def test_a_number_is_not_read_too_early(what: str, native_build: Path, tmp_path: Path) -> None:
     """Other streams bring its bytes home, for which its own does not wait; or its place at the host is still used."""
     native, program, machine = native_build / "native", [HERE / "brought_guest.py", what], Machine(2, GPU)

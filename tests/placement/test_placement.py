@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
+from tests.sample import sampled
 
 GUEST = Path(__file__).with_name("guest.py")
 TIMEOUT_S = 120
@@ -99,7 +100,7 @@ def test_what_all_launches_of_a_policy_use_lies_where_they_run(runner: Runner) -
     assert ran.placement == {"created_bytes": {"1": 8 * MIB}, "moved": 0, "moved_bytes": 0}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, ["event", "copy"]))
 def test_memory_follows_its_use(runner: Runner, way: str) -> None:
     steps = [launch("alpha", 0, times=32), {"wait": way}, launch("alpha", 0, times=10), launch("beta", 1, times=20)]
     ran = runner.run(ALPHA, [LARGE, LARGE], steps)

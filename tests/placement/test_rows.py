@@ -29,7 +29,6 @@ CASES = {  # launches; bytes that GPU 1 pulls, and home, which in the end has wh
 LINKS = ("pcie5", "pcie5-no-peer")
 SAMPLE = [
     ("a half on each GPU, for both", "pcie5-no-peer"),
-    ("halves of what was read before", "pcie5"),
 ]
 LEARN = "home_fill one_fill one_upper one_lower one_read home_upper home_lower home_read"
 

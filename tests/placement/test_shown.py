@@ -18,12 +18,13 @@ NOBODY: Mapping[str, str] = {}
 @pytest.mark.parametrize(
     ("options", "variables", "words", "seen"),
     [
-        (ALL_GPUS, NOBODY, (), f"{ALL_OF_THEM} None"),
+        pytest.param(ALL_GPUS, NOBODY, (), f"{ALL_OF_THEM} None", marks=pytest.mark.full),
         (POOL, NOBODY, (), f"{ALL_OF_THEM} 0"),
         pytest.param((*ALL_GPUS, "--show", "home"), NOBODY, (), f"{ALL_OF_THEM} 0", marks=pytest.mark.full),
         pytest.param((*POOL, "--show", "all"), NOBODY, (), f"{ALL_OF_THEM} None", marks=pytest.mark.full),
         (POOL, {"CUDA_VISIBLE_DEVICES": "2,1"}, (), "2 [0, 1] [0, 1] 0000:12:00.0 2"),
-        (POOL, NOBODY, ("1",), "1 [0] [0] 0000:11:00.0 1"),  # the program's own word comes first
+        # the program's own word comes first
+        pytest.param(POOL, NOBODY, ("1",), "1 [0] [0] 0000:11:00.0 1", marks=pytest.mark.full),
     ],
 )
 def test_a_program_and_its_children_see(

@@ -36,6 +36,7 @@ def split(
     return once()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("rules", "order", "device"),
     [

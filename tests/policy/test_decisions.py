@@ -21,32 +21,32 @@ def rules(*lines: str) -> str:
     return HEAD + "".join(f"  - {line}\n" for line in lines) + "memory: {place: follow}\n"
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        (
-            rules('{match: {function: "al*"}, device: 1}', '{match: {function_regex: "^(alpha|beta)$"}, device: 2}'),
-            {("alpha", 1): 4, ("beta", 2): 4, ("gamma", 0): 4},
-        ),
-        (
-            rules('{match: {function: "beta"}, device: home}') + "default: 2\n",
-            {("alpha", 2): 4, ("beta", 0): 4, ("gamma", 2): 4},
-        ),
-        (
-            rules("{match: {nth: {every: 2, offset: 1}}, device: 1}", "{match: {nth: 2}, device: 2}"),
-            {(name, gpu): count for name in ("alpha", "beta", "gamma") for gpu, count in ((0, 1), (1, 2), (2, 1))},
-        ),
-        (
-            rules('{match: {process: "python*", function: alpha}, device: 1}', '{match: {process: "perl"}, device: 2}'),
-            {("alpha", 1): 4, ("beta", 0): 4, ("gamma", 0): 4},
-        ),
-        (
-            rules("{match: {share: 0}, device: 1}", "{match: {share: 1}, device: 2}"),
-            {(n, 2): 4 for n in ("alpha", "beta", "gamma")},
-        ),
-        (rules('{match: {module: "nothing*"}, device: 1}'), {(n, 0): 4 for n in ("alpha", "beta", "gamma")}),
-    ],
-)
+CONDITIONS: list[tuple[str, dict[tuple[str, int], int]]] = [
+    (
+        rules('{match: {function: "al*"}, device: 1}', '{match: {function_regex: "^(alpha|beta)$"}, device: 2}'),
+        {("alpha", 1): 4, ("beta", 2): 4, ("gamma", 0): 4},
+    ),
+    (
+        rules('{match: {function: "beta"}, device: home}') + "default: 2\n",
+        {("alpha", 2): 4, ("beta", 0): 4, ("gamma", 2): 4},
+    ),
+    (
+        rules("{match: {nth: {every: 2, offset: 1}}, device: 1}", "{match: {nth: 2}, device: 2}"),
+        {(name, gpu): count for name in ("alpha", "beta", "gamma") for gpu, count in ((0, 1), (1, 2), (2, 1))},
+    ),
+    (
+        rules('{match: {process: "python*", function: alpha}, device: 1}', '{match: {process: "perl"}, device: 2}'),
+        {("alpha", 1): 4, ("beta", 0): 4, ("gamma", 0): 4},
+    ),
+    (
+        rules("{match: {share: 0}, device: 1}", "{match: {share: 1}, device: 2}"),
+        {(n, 2): 4 for n in ("alpha", "beta", "gamma")},
+    ),
+    (rules('{match: {module: "nothing*"}, device: 1}'), {(n, 0): 4 for n in ("alpha", "beta", "gamma")}),
+]
+
+
+@pytest.mark.parametrize(("policy", "expected"), sampled(CONDITIONS, [CONDITIONS[0], CONDITIONS[2], CONDITIONS[4]]))
 def test_conditions_on_functions(
     policy: str, expected: dict[tuple[str, int], int], native_build: Path, tmp_path: Path
 ) -> None:
@@ -116,7 +116,7 @@ def test_decisions_are_logged_once_per_function(native_build: Path, tmp_path: Pa
 GLOBS = ["_ZN4some5delta*", "some::delta<float, 3>", "some::*", "void some::delta<*>(float[*])", "*::delta<*3>*"]
 
 
-@pytest.mark.parametrize("glob", sampled(GLOBS, [GLOBS[0], GLOBS[3]]))
+@pytest.mark.parametrize("glob", sampled(GLOBS, [GLOBS[3]]))
 def test_globs_match_the_names_that_people_know(glob: str, native_build: Path, tmp_path: Path) -> None:
     several: list[Launch] = [{"function": name} for name in FUNCTIONS]
     outcome = run(native_build, tmp_path, rules(f'{{match: {{function: "{glob}"}}, device: 1}}'), several)

@@ -75,6 +75,7 @@ def test_default_streams_are_one_or_one_per_thread(native_build: Path, tmp_path:
     assert report["given"]["streams"] == {"0": 2, "1": 1, "2": 1}
 
 
+@pytest.mark.full
 def test_streams_that_launch_nothing_do_not_count(native_build: Path, tmp_path: Path) -> None:
     seen, report, _ = run(native_build, tmp_path, giving("by_stream"), 2, "pool", "6")
     assert seen == [4, 5, 4, 5, 4, 5]
@@ -86,6 +87,7 @@ def test_the_end_of_a_stream_makes_room_and_that_of_a_context_none(native_build:
     assert seen == [4, 5, 6, 4, 5, 4, 5, 4, 4, 6]
 
 
+@pytest.mark.full
 def test_launches_that_the_rule_does_not_match_give_no_place(native_build: Path, tmp_path: Path) -> None:
     seen, report, _ = run(native_build, tmp_path, giving("by_stream"), 3, "matched", "0")
     assert seen == [4, 4, 5, 4, 4]
@@ -105,6 +107,7 @@ def test_streams_of_a_lost_executor_get_another_gpu(native_build: Path, tmp_path
     assert report["given"]["streams"] == {"0": 2, "1": 1, "2": 2}
 
 
+@pytest.mark.full
 def test_the_default_may_give_gpus_too(native_build: Path, tmp_path: Path) -> None:
     seen, report, _ = run(native_build, tmp_path, giving("home") + "default: by_stream\n", 2, "matched", "0")
     assert seen == [4, 4, 4, 4, 5]

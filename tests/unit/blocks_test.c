@@ -75,7 +75,7 @@ TEST(random_use_agrees_with_a_naive_list)
         memset(owners, 0, sizeof owners);
         for (uint64_t set = 2; set < 2 + STREAMS; set++)
             REQUIRE(tsr_blocks_set(&blocks, set));
-        for (uint32_t step = 0; step < 3000; step++) {
+        for (uint32_t step = 0, last = check_steps(3000); step < last; step++) {
             uint32_t slot = pick(SLOTS);
             if (pick(100) == 0) {
                 uint64_t set = 2 + pick(STREAMS);

@@ -2,12 +2,14 @@
  * Checks for the C unit tests. A test program includes this header once, defines tests with TEST(name) { ... } and nothing else:
  * main, the report "N passed, N failed" and the exit code come from here. Each test runs in the order of the file; a failed CHECK
  * is reported with its values and the test goes on, REQUIRE leaves the test. `program name...` runs only the named tests.
+ * Long models take a quarter of their steps, with TESSERA_TEST_WHOLE=1 all.
  */
 #ifndef TESSERA_TESTS_CHECK_H
 #define TESSERA_TESTS_CHECK_H
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct check_test {
@@ -69,6 +71,12 @@ __attribute__((unused)) static int check_str(const char *file, int line, const c
         return 1;
     return check_report(file, line, "%s is \"%s\", expected \"%s\"", actual_text, actual ? actual : "(null)",
                         expected ? expected : "(null)");
+}
+
+/* How many of a long model's steps are taken. */
+__attribute__((unused)) static unsigned check_steps(unsigned whole)
+{
+    return getenv("TESSERA_TEST_WHOLE") ? whole : whole / 4;
 }
 
 static int check_wanted(const char *name, int count, char **names)

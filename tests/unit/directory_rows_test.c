@@ -284,13 +284,13 @@ static void campaign(uint32_t most, unsigned seed, unsigned steps)
 TEST(every_read_finds_what_was_written_last_and_comes_after_all_it_must)
 {
     for (unsigned seed = 0; seed < 4; seed++)
-        campaign(8 * BYTES, seed, STEPS / 4);
+        campaign(8 * BYTES, seed, check_steps(STEPS / 4));
 }
 
 TEST(so_it_does_with_few_cells)
 {
     for (unsigned most = 8; most < 24; most += 3)
-        campaign(most, most, STEPS / 8);
+        campaign(most, most, check_steps(STEPS / 8));
 }
 
 static uint64_t use(struct tsr_directory *directory, struct tsr_use of)
@@ -389,7 +389,7 @@ static bool mark(const struct tsr_use *use, uint64_t first, uint64_t end, uint8_
 TEST(what_of_rows_lies_in_two_extents_is_exactly_the_rows)
 {
     unsigned short seed[3] = {7};
-    for (unsigned i = 0; i < 20000; i++) {
+    for (unsigned i = 0, last = check_steps(20000); i < last; i++) {
         uint64_t stride = 2 + (uint64_t)nrand48(seed) % 12, first = (uint64_t)nrand48(seed) % 40;
         struct tsr_use parts[2], use = {.first = first,
                                         .end = first + 1 + (uint64_t)nrand48(seed) % (BYTES - first),

@@ -252,13 +252,13 @@ static void campaign(uint32_t most, unsigned seed, unsigned steps)
 TEST(every_read_finds_what_was_written_last_and_nothing_else_is_pulled)
 {
     for (unsigned seed = 0; seed < 4; seed++)
-        campaign(BYTES + TSR_CELL_SPLITS, seed, STEPS / 4);
+        campaign(BYTES + TSR_CELL_SPLITS, seed, check_steps(STEPS / 4));
 }
 
 TEST(with_few_cells_every_read_still_finds_what_was_written_last)
 {
     for (unsigned most = 2; most < 12; most++)
-        campaign(most, most, STEPS / 20);
+        campaign(most, most, check_steps(STEPS / 20));
 }
 
 TEST(without_memory_the_extent_is_brought_together)
@@ -329,7 +329,7 @@ TEST(the_survey_says_what_each_copy_lacks)
 {
     struct model model;
     start(&model, BYTES + TSR_CELL_SPLITS, 3);
-    for (unsigned i = 0; i < STEPS / 4 && check_failures == 0; i++) {
+    for (unsigned i = 0, last = check_steps(STEPS / 4); i < last && check_failures == 0; i++) {
         step(&model);
         struct tsr_use use = draw_use(&model);
         check_survey(&model, &use);

@@ -150,7 +150,7 @@ static bool is_sorted(const tsr_union_touches *touches)
 
 TEST(a_graph_runs_on_a_copy_with_what_it_reads)
 {
-    for (uint32_t n = 0; n < GRAPHS && !check_failures; n++) {
+    for (uint32_t n = 0, last = check_steps(GRAPHS); n < last && !check_failures; n++) {
         struct graph graph;
         tsr_union_touches touches = {0};
         uint32_t whole[BYTES], copy[BYTES];
@@ -194,7 +194,7 @@ static bool is_read(const struct graph *graph, const struct tsr_precedence *prec
 
 TEST(a_chain_reads_no_more_than_it_needs)
 {
-    for (uint32_t n = 0; n < GRAPHS / 4 && !check_failures; n++) {
+    for (uint32_t n = 0, last = check_steps(GRAPHS / 4); n < last && !check_failures; n++) {
         struct graph graph;
         struct tsr_precedence precedence;
         tsr_union_touches touches = {0};
