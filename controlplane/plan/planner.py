@@ -158,17 +158,28 @@ class _Throughput:
             use = uses(solver.net, solver.scale, np.zeros(solver.net.nodes, dtype=np.int64))
             if fits(solver.scale, use.memory):
                 places += [(max(float(use.serial), LEAST_NS), number)] * kind.count
-        places = sorted(places)[: self.given.requests]
-        if len(places) < 2:
-            self.left_out.setdefault(ROUTER, "fewer than two GPUs can serve whole requests, or requests are too few")
-            return
-        counts = {number: sum(each == number for _, each in places) for _, number in places}
-        used = regrouped(self.given, sorted(counts.items()))
-        scale, net = scales(used), Solver(used).net
-        rates = np.array([sum(1 / ns for ns, each in places if each == number) for number in sorted(counts)])
+        places.sort()
+        while True:
+            chosen = places[: self.given.requests]
+            if len(chosen) < 2:
+                self.left_out.setdefault(ROUTER, "fewer than two GPUs can serve whole requests, or requests are too few")
+                return
+            counts = {number: sum(each == number for _, each in chosen) for _, number in chosen}
+            used = regrouped(self.given, sorted(counts.items()))
+            scale, net = scales(used), Solver(used).net
+            some = [uses(net, scale, np.full(net.nodes, place, dtype=np.int64)) for place in range(len(counts))]
+            full = {
+                number
+                for place, (number, use) in enumerate(zip(sorted(counts), some, strict=True))
+                if use.memory[place] > scale.capacity[place] * (1 + 1e-9)
+            }
+            if not full:
+                break
+            # Where few requests leave GPUs of a kind idle, the others have more of them than all of that kind had.
+            places = [each for each in places if each[1] not in full]
+        rates = np.array([sum(1 / ns for ns, each in chosen if each == number) for number in sorted(counts)])
         kinds = [np.full(used.nodes, place, dtype=np.int64) for place in range(len(rates))]
         mixture = tuple((float(rate / rates.sum()), kind) for rate, kind in zip(rates, kinds, strict=True))
-        some = [uses(net, scale, np.full(net.nodes, place, dtype=np.int64)) for place in range(len(rates))]
         period = max(1.0 / float(rates.sum()), self.given.host_ns / self.given.requests)
         self.add(ROUTER, used, mixture, some, period)
 
