@@ -49,6 +49,7 @@ def single_steps(net: Net, scale: Scales, kind: Ints) -> tuple[Floats, Floats]:
 
 def _smooth(rows: Floats, depth: float | None) -> Floats:
     value = rows[..., :-1] if depth is None else np.concatenate([rows[..., :-1], rows[..., -1:] / depth], axis=-1)
+    value = np.maximum(value, 0.0)  # sums and differences of what is nothing may be less
     top = value.max(axis=-1)
     ratio = value / np.maximum(top, 1e-12)[..., None]
     return np.asarray(top * (ratio**POWER).sum(axis=-1) ** (1 / POWER))

@@ -15,6 +15,7 @@ from controlplane.plan.problem import Floats
 from controlplane.plan.uses import Scales, Uses
 
 TINY = 1e-9
+SOLVERS = ("GLOP", "CLP")  # GLOP gives up small programs now and then, as abnormal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,9 +31,17 @@ def best_mixture(known: Sequence[Uses], scale: Scales, depth: float | None, *, f
     """depth: how many periods one request may take if nothing in it overlaps. fitting: as little memory beyond what is
     there as possible, instead of the shortest period.
     """
+    for name in SOLVERS:
+        found = _solved(name, known, scale, depth, fitting=fitting)
+        if found is not None:
+            return found
+    return Mixture(np.zeros(len(known)), float("inf"), Prices(np.zeros(scale.rows), np.zeros(scale.kinds)))
+
+
+def _solved(name: str, known: Sequence[Uses], scale: Scales, depth: float | None, *, fitting: bool) -> Mixture | None:
     from ortools.linear_solver import pywraplp
 
-    solver = pywraplp.Solver.CreateSolver("GLOP")
+    solver = pywraplp.Solver.CreateSolver(name)
     infinity = solver.infinity()
     unit = max(float(np.median([use.rows.max() for use in known])), TINY)
     size = np.maximum(scale.capacity, 1.0)
@@ -60,7 +69,7 @@ def best_mixture(known: Sequence[Uses], scale: Scales, depth: float | None, *, f
     solver.Objective().SetCoefficient(period, 1.0)
     solver.Objective().SetMinimization()
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
-        return Mixture(np.zeros(len(known)), float("inf"), Prices(np.zeros(scale.rows), np.zeros(scale.kinds)))
+        return None
     of_rows = np.array([0.0 if fitting else max(-row.dual_value(), 0.0) for row in rows])
     of_memory = np.array([max(-row.dual_value(), 0.0) for row in memory])
     if fitting:

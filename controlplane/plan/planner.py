@@ -162,7 +162,8 @@ class _Throughput:
         while True:
             chosen = places[: self.given.requests]
             if len(chosen) < 2:
-                self.left_out.setdefault(ROUTER, "fewer than two GPUs can serve whole requests, or requests are too few")
+                why = "fewer than two GPUs can serve whole requests, or requests are too few"
+                self.left_out.setdefault(ROUTER, why)
                 return
             counts = {number: sum(each == number for _, each in chosen) for _, number in chosen}
             used = regrouped(self.given, sorted(counts.items()))

@@ -19,7 +19,7 @@ from controlplane.plan.uses import Scales, Uses, fits, uses
 MOST_ORDERS = 24
 MOST_JUDGED = 800_000  # cuts that are judged, by orders of the parts and kinds of GPUs
 ROUNDS = 4
-OVERFULL = 1000.0  # what memory that is not there costs, times the period
+OVERFULL = 1e200  # more than any period: what fits is always better
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +177,7 @@ def crossed(
         for other in others:
             for first, second in ((kind, other), (other, kind)):
                 rows, memory = splicer.rows(first, second)
-                value = worth(rows, depth) * (1 + OVERFULL * _beyond(scale, memory))
+                value = _judged(scale, rows, memory, depth)
                 cut = int(np.argmin(value))
                 if value[cut] < best * (1 - 1e-9):
                     best, kind = float(value[cut]), np.concatenate([first[:cut], second[cut:]])
@@ -211,7 +211,7 @@ def _blocks(
             first, second = kind.copy(), kind.copy()
             first[low:high], second[low:high] = parts[boundary - 1][1][low:high], parts[boundary][1][low:high]
             rows, memory = splicer.rows(first, second)
-            value = worth(rows, depth) * (1 + OVERFULL * _beyond(scale, memory))
+            value = _judged(scale, rows, memory, depth)
             cut = low + int(np.argmin(value[low : high + 1]))
             if value[cut] < best:
                 best, cuts[boundary] = float(value[cut]), cut
@@ -222,10 +222,11 @@ def _blocks(
     return (float(worth(use.rows, depth)), kind) if fits(scale, use.memory) else None
 
 
-def _beyond(scale: Scales, memory: Floats) -> Floats:
-    """By what share of what a GPU has too much memory is needed: 0 where all fits."""
-    over = memory / np.maximum(scale.capacity, 1.0) - 1.0
-    return np.asarray(np.where(over > 1e-9, over, 0.0).sum(axis=1))
+def _judged(scale: Scales, rows: Floats, memory: Floats, depth: float | None) -> Floats:
+    """Of each [cut, row]: its period; where it does not fit, more than any, by how much memory is not there."""
+    share = memory / np.maximum(scale.capacity, 1.0) - 1.0
+    beyond = np.where(memory > scale.capacity * (1 + 1e-9), np.maximum(share, 1e-9), 0.0).sum(axis=1)
+    return np.where(beyond > 0, OVERFULL * (1 + beyond), worth(rows, depth))
 
 
 def _assemble(parts: Sequence[tuple[float, Ints]], cuts: Sequence[int]) -> Ints:

@@ -265,10 +265,12 @@ def main(words: Sequence[str]) -> int:
             }
             for number, program in enumerate(wanted)
         }
-        results = {name: {mode: job.result() for mode, job in jobs.items()} for name, jobs in pending.items()}
-    findings = {program.name: verdict(results[program.name]) for program in wanted}
-    for program in wanted:
-        show(program, results[program.name], findings[program.name], arguments.logs)
+        results: dict[str, dict[str, Outcome]] = {}
+        findings: dict[str, list[str]] = {}
+        for program in wanted:
+            outcomes = {mode: job.result() for mode, job in pending[program.name].items()}
+            results[program.name], findings[program.name] = outcomes, verdict(outcomes)
+            show(program, outcomes, findings[program.name], arguments.logs)
     if arguments.json:
         report = {
             name: {"findings": findings[name], "runs": {mode: asdict(outcome) for mode, outcome in outcomes.items()}}
