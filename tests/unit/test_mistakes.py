@@ -274,6 +274,7 @@ def test_ctrl_c_ends_a_command_without_a_word(module: str, words: str) -> None:
     text = (
         "import os, signal, controlplane.commands.main\n"
         f"import controlplane.commands.{module} as command\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs in the background ignore it from the start
         f"command.{run} = lambda options: os.kill(os.getpid(), signal.SIGINT)\n"
         f"{main}({words})\n"
     )
