@@ -39,7 +39,7 @@ class _Memory:
             self.residents[member].append(owner)
         self.bytes: list[float] = net.residents.bytes.tolist()
         self.state: list[list[float]] = np.outer(net.state_bytes, scale.states).tolist()
-        self.room: list[float] = (scale.capacity * (1 + 1e-9)).tolist()
+        self.room: list[float] = scale.room.tolist()
         self.count = [[0] * scale.kinds for _ in self.bytes]
 
     def put(self, node: int, kind: int) -> bool:

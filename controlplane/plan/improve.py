@@ -59,7 +59,7 @@ def _one(
     net: Net, scale: Scales, use: Uses, rows: Floats, memory: Floats, depth: float | None
 ) -> list[tuple[int, int]] | None:
     value = _smooth(use.rows + rows, depth)
-    value[~net.allowed | (use.memory + memory > scale.capacity * (1 + 1e-9)).any(axis=2)] = np.inf
+    value[~net.allowed | (use.memory + memory > scale.room).any(axis=2)] = np.inf
     best = int(np.argmin(value))
     if value.flat[best] < float(_smooth(use.rows, depth)) * (1 - 1e-7):
         return [(best // scale.kinds, best % scale.kinds)]

@@ -172,7 +172,7 @@ class _Throughput:
             full = {
                 number
                 for place, (number, use) in enumerate(zip(sorted(counts), some, strict=True))
-                if use.memory[place] > scale.capacity[place] * (1 + 1e-9)
+                if use.memory[place] > scale.room[place]
             }
             if not full:
                 break

@@ -225,7 +225,7 @@ def _blocks(
 def _judged(scale: Scales, rows: Floats, memory: Floats, depth: float | None) -> Floats:
     """Of each [cut, row]: its period; where it does not fit, more than any, by how much memory is not there."""
     share = memory / np.maximum(scale.capacity, 1.0) - 1.0
-    beyond = np.where(memory > scale.capacity * (1 + 1e-9), np.maximum(share, 1e-9), 0.0).sum(axis=1)
+    beyond = np.where(memory > scale.room, np.maximum(share, 1e-9), 0.0).sum(axis=1)
     return np.where(beyond > 0, OVERFULL * (1 + beyond), worth(rows, depth))
 
 

@@ -33,6 +33,11 @@ class Scales:
     def rows(self) -> int:
         return 3 * self.kinds + 1
 
+    @property
+    def room(self) -> Floats:
+        """The capacity, with what rounding may add to a sum of bytes."""
+        return self.capacity * (1 + 1e-9)
+
 
 def scales(given: Problem) -> Scales:
     kinds, counts, links = len(given.kinds), given.counts, given.links
@@ -109,4 +114,4 @@ def present(given: Sets, kind: Ints, kinds: int) -> np.ndarray[tuple[int, int], 
 
 
 def fits(scale: Scales, memory: Floats) -> bool:
-    return bool((memory <= scale.capacity * (1 + 1e-9)).all())
+    return bool((memory <= scale.room).all())
